@@ -1,0 +1,79 @@
+# `make help` lists the targets.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help demo test check clean
+
+# The interpreter that makes the virtual environments; the first that is new enough is taken.
+PYTHON ?=
+# What `make test` runs, and further arguments for pytest: make test BACKENDS=jax ARGS="-k clone"
+BACKENDS ?= jax tensorflow torch
+ARGS ?=
+
+VENV := .venv
+DEMO_VENV := .venv-demo
+LOGS := build/test
+
+export TF_CPP_MIN_LOG_LEVEL ?= 3
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+# $(call make_venv,FOLDER): a new, empty virtual environment from a Python that is new enough.
+define make_venv
+	@python=""; \
+	for candidate in $(or $(PYTHON),python3.11 python3 python); do \
+	    if "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; \
+	    then python="$$candidate"; break; fi; \
+	done; \
+	if [ -z "$$python" ]; then \
+	    echo "ramet needs Python 3.11 or newer; none among: $(or $(PYTHON),python3.11 python3 python)." >&2; \
+	    echo "Name one with: make PYTHON=python3.12" >&2; \
+	    exit 1; \
+	fi; \
+	echo "making $(1) with $$("$$python" --version)"; \
+	rm -rf $(1); \
+	"$$python" -m venv $(1)
+endef
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(DEMO_VENV)/.stamp ## clone a model and prove it, with JAX on the CPU
+	@KERAS_BACKEND=jax $(DEMO_VENV)/bin/python examples/demo.py
+
+check: $(VENV)/.stamp ## lint, format, types, direction of imports
+	$(VENV)/bin/python -m ruff check
+	$(VENV)/bin/python -m ruff format --check
+	$(VENV)/bin/python -m pyright
+	$(VENV)/bin/lint-imports
+
+# One process per backend: Keras chooses its backend once, when it is imported.
+# Tests that need no backend run with the first one only.
+test: $(VENV)/.stamp ## run the tests on every backend
+	@mkdir -p $(LOGS); rm -f $(LOGS)/*.log; failed=""; select=""; \
+	for backend in $(BACKENDS); do \
+	    echo; echo "== $$backend"; \
+	    KERAS_BACKEND=$$backend $(VENV)/bin/python -m pytest -m "$$select" $(ARGS) \
+	        2>&1 | tee $(LOGS)/$$backend.log || failed="$$failed $$backend"; \
+	    select="not backend_free"; \
+	done; \
+	echo; echo "== summary"; \
+	for backend in $(BACKENDS); do \
+	    printf '%-12s%s\n' "$$backend" "$$(tail -n 1 $(LOGS)/$$backend.log | sed -E 's/^=+ | =+$$//g')"; \
+	done; \
+	if [ -n "$$failed" ]; then echo "failed:$$failed" >&2; exit 1; fi
+
+clean: ## remove environments, caches and build products
+	rm -rf $(VENV) $(DEMO_VENV) build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The stamps make an environment again when what it is made from has changed.
+$(VENV)/.stamp: pyproject.toml constraints.txt
+	$(call make_venv,$(VENV))
+	$(VENV)/bin/python -m pip install -qq -c constraints.txt -e '.[dev,jax,torch]' tensorflow-cpu
+	@touch $@
+
+$(DEMO_VENV)/.stamp: pyproject.toml constraints.txt
+	$(call make_venv,$(DEMO_VENV))
+	$(DEMO_VENV)/bin/python -m pip install -qq -c constraints.txt -e '.[jax]'
+	@touch $@

@@ -1,0 +1,1 @@
+"""The only rooms that touch Keras: from a model to a Graph, and back."""

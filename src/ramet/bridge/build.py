@@ -1,0 +1,235 @@
+"""From a Graph to a Keras model: copy the layers, replay the calls."""
+
+import contextlib
+from typing import Any, Final
+
+import keras
+
+from ramet.bridge import internals
+from ramet.bridge.copier import Copier
+from ramet.bridge.fresh import refresh, refresh_training
+from ramet.bridge.trace import Live, trace_function, trace_tensors
+from ramet.errors import OptionError, StateError
+from ramet.graph import Call, Graph, Ref, Spec
+from ramet.graph.names import did_you_mean
+from ramet.graph.tree import Tree, map_tree
+
+WEIGHTS: Final = ("copy", "share", "fresh")
+"""What the variables of a new model can be."""
+
+
+def build(graph: Graph, *, weights: str, seed: int | None, name: str | None) -> Any:
+    """Makes a model of a graph that was traced from one; see `Graph.build`."""
+    live = graph.origin
+    assert isinstance(live, Live)
+    check_options(weights, seed, name)
+    return Builder(weights, graph).model(live.model, seed=seed, name=name)
+
+
+def copy_model(model: Any, *, weights: str, seed: int | None, name: str | None) -> Any:
+    """Copies a model that has no graph: it is one layer."""
+    check_options(weights, seed, name)
+    check_has_values(model, weights)
+    return Builder(weights, None).model(model, seed=seed, name=name)
+
+
+def check_options(weights: str, seed: int | None, name: str | None) -> None:
+    """Checks the options that `build` and `clone` have in common.
+
+    Raises:
+        OptionError: If one has a value that it cannot have.
+    """
+    if weights not in WEIGHTS:
+        known = ", ".join(f"'{word}'" for word in WEIGHTS)
+        hint = did_you_mean(weights, WEIGHTS) if isinstance(weights, str) else ""
+        message = f"unknown weights={weights!r}; expected one of {known}{hint}"
+        raise OptionError(message)
+    if seed is not None and weights != "fresh":
+        message = (
+            f"seed={seed!r} has no meaning with weights='{weights}', where nothing is "
+            "drawn at random; leave it out, or ask for weights='fresh'"
+        )
+        raise OptionError(message)
+    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
+        message = f"seed must be an integer, got {seed!r}"
+        raise OptionError(message)
+    if name is not None and (not isinstance(name, str) or not name or "/" in name):
+        message = f"name must be a string without '/', got {name!r}"
+        raise OptionError(message)
+
+
+def check_has_values(model: Any, weights: str) -> None:
+    """Checks that a model has the values that are to be copied or shared.
+
+    Raises:
+        StateError: If it has not been built and has no weights yet.
+    """
+    if weights == "fresh" or model.built or model.weights:
+        return
+    layers = internals.all_layers(model)
+    waiting = any(internals.may_create_weights(layer) for layer in layers[1:])
+    if waiting or len(layers) == 1:
+        message = (
+            f"model '{model.name}' has not been built, so there are no weights to "
+            f"{weights} yet; build it or call it on data first, or ask for "
+            "weights='fresh'"
+        )
+        raise StateError(message)
+
+
+class Builder:
+    """Builds one model, with every model and layer inside it."""
+
+    def __init__(self, weights: str, graph: Graph | None) -> None:
+        """Starts with nothing built; `graph` is that of the model to be built."""
+        self.weights = weights
+        self.results: dict[int, tuple[Tree, Tree]] = {}
+        self.graphs: dict[int, Graph] = {}
+        self.functions: list[Any] = []
+        self.order: dict[int, int] = {}
+        self.operations: dict[int, Any] = {}
+        self.copier = Copier(
+            on_tensor=self.tensor,
+            on_function=self._function,
+            share=weights == "share",
+            renew=weights == "fresh",
+        )
+        if graph is not None:
+            self._register(graph)
+
+    def model(self, source: Any, *, seed: int | None, name: str | None) -> Any:
+        """Makes the new model."""
+        with contextlib.ExitStack() as stack:
+            if seed is not None:
+                stack.enter_context(internals.untouched_randomness())
+                stack.enter_context(internals.untouched_names())
+                internals.seed_globals(seed)
+            made = self.copy(source)
+            if self.weights == "fresh":
+                refresh(source, made, _duplicate)
+                refresh_training(made, self.copier.optimizers)
+        if name is not None:
+            vars(made)["name"] = name
+        return made
+
+    def copy(self, source: Any) -> Any:
+        """Copies a model or layer, with the graphs of all models inside."""
+        if self.weights == "share":
+            for layer in internals.all_layers(source):
+                for variable in internals.layer_state(layer):
+                    self.copier.keep_variable(variable)
+        made = self.copier.copy(source)
+        self.copier.finish()
+        for operation in self.operations.values():
+            internals.order_nodes(operation, self.order)
+        for function in self.functions:
+            internals.map_graph(function)
+        return made
+
+    def _register(self, graph: Graph) -> None:
+        """Remembers which graph belongs to which model, nested ones too."""
+        live = graph.origin
+        assert isinstance(live, Live)
+        if id(live.function) not in self.graphs:
+            self.graphs[id(live.function)] = graph
+            for layer in graph.layers.values():
+                if layer.graph is not None:
+                    self._register(layer.graph)
+
+    def _function(self, source: Any, made: Any) -> None:
+        """Gives the copy of a model its graph."""
+        if id(source) in self.results:
+            internals.set_structures(made, *self.results[id(source)])
+            self.functions.append(made)
+            return
+        graph = self.graphs.get(id(source))
+        if graph is None:
+            graph = trace_function(source)
+            self._register(graph)
+        tensors = self._replay(graph)
+        inputs = _filled(graph.inputs, tensors)
+        internals.set_structures(made, inputs, _filled(graph.outputs, tensors))
+        self.functions.append(made)
+
+    def tensor(self, tensor: Any) -> Any:
+        """Returns the copy of a symbolic tensor, also of one outside the graph."""
+        if id(tensor) not in self.copier.memo:
+            self._replay(trace_tensors([tensor]))
+        return self.copier.memo[id(tensor)]
+
+    def put(self, old: Any, new: Any) -> None:
+        """Takes a given symbolic tensor for the copy of another, inputs too."""
+        self.copier.memo[id(old)] = new
+        if internals.is_input(old) and internals.is_input(new):
+            pair = (internals.producer(tensor)[0].operation for tensor in (old, new))
+            self.copier.memo[id(next(pair))] = next(pair)
+
+    def _replay(self, graph: Graph) -> dict[Ref, Any]:
+        """Makes the calls of a graph again, without running a layer."""
+        live = graph.origin
+        assert isinstance(live, Live)
+        tensors: dict[Ref, Any] = {}
+        for call in graph.calls.values():
+            sources = live.tensors[call.name]
+            if id(sources[0]) not in self.copier.memo:
+                self._replay_call(graph, call, live, tensors)
+            for index, tensor in enumerate(sources):
+                tensors[Ref(call.name, index)] = self.copier.memo[id(tensor)]
+        self._attach_masks(graph, tensors)
+        return tensors
+
+    def _replay_call(
+        self, graph: Graph, call: Call, live: Live, tensors: dict[Ref, Any]
+    ) -> None:
+        outputs = [_symbolic(spec) for spec in call.outputs]
+        for source, made in zip(live.tensors[call.name], outputs, strict=True):
+            self.copier.memo[id(source)] = made
+        if call.layer is None:
+            return
+        operation = self.copier.copy(graph.layers[call.layer].origin)
+        args = self._arguments(call.args, tensors)
+        kwargs = self._arguments(call.kwargs, tensors)
+        node = internals.new_node(operation, args, kwargs, outputs)
+        self.order[id(node)] = internals.node_index(live.nodes[call.name])
+        self.operations[id(operation)] = operation
+
+    def _arguments(self, tree: Tree, tensors: dict[Ref, Any]) -> Tree:
+        def fill(leaf: Any) -> Any:
+            return tensors[leaf] if isinstance(leaf, Ref) else self.copier.copy(leaf)
+
+        return map_tree(fill, tree)
+
+    def _attach_masks(self, graph: Graph, tensors: dict[Ref, Any]) -> None:
+        for call in graph.calls.values():
+            for index, spec in enumerate(call.outputs):
+                if spec.mask is not None:
+                    mask = self._arguments(spec.mask, tensors)
+                    internals.set_keras_mask(tensors[Ref(call.name, index)], mask)
+
+
+def copy_fresh(layer: Any) -> Any:
+    """Copies one layer and gives it fresh weights."""
+    made = _duplicate(layer)
+    if isinstance(layer, keras.Layer):
+        refresh(layer, made, _duplicate)
+    return made
+
+
+def _duplicate(layer: Any) -> Any:
+    return Builder("fresh", None).copy(layer)
+
+
+def _filled(tree: Tree, tensors: dict[Ref, Any]) -> Tree:
+    return map_tree(tensors.__getitem__, tree)
+
+
+def _symbolic(spec: Spec) -> Any:
+    return internals.new_tensor(
+        shape=spec.shape,
+        dtype=spec.dtype,
+        sparse=spec.sparse,
+        ragged=spec.ragged,
+        ragged_rank=spec.ragged_rank,
+        row_splits_dtype=spec.row_splits_dtype,
+        name=spec.name,
+    )

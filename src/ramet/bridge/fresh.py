@@ -1,0 +1,107 @@
+"""Fresh weights: new values from the layers' own initializers.
+
+Keras does not remember how a variable was initialized. So a layer is made a
+second time, from its config, and the values of that one are taken; a layer
+without a config runs its `build` a second time.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ramet.bridge import internals
+from ramet.bridge.remake import remake
+from ramet.errors import StateError
+
+
+def refresh(source: Any, made: Any, duplicate: Callable[[Any], Any]) -> None:
+    """Gives a structural copy of a model fresh weights, seeds and metrics.
+
+    What `adapt` computed from data is kept: no initializer makes it.
+
+    Args:
+        source: The model that was copied.
+        made: Its copy, with weights to be replaced.
+        duplicate: Makes another structural copy of a layer.
+
+    Raises:
+        StateError: If a weight's initializer cannot be known.
+    """
+    done: set[int] = set()
+    unknown: list[tuple[Any, Any]] = []
+    old_layers, new_layers = internals.all_layers(source), internals.all_layers(made)
+    for old, new in zip(old_layers, new_layers, strict=True):
+        for generator in internals.own_seed_generators(new):
+            generator.state.assign(internals.first_state(generator))
+        for metric in internals.own_metrics(new):
+            metric.reset_state()
+        variables = internals.own_variables(new)
+        if hasattr(old, "adapt"):
+            done.update(id(variable) for variable in variables)
+        elif any(id(variable) not in done for variable in variables):
+            values = _fresh_values(old, new, duplicate)
+            if _fits(variables, values):
+                _assign(variables, values, done)
+            else:
+                unknown += [(new, variable) for variable in variables]
+    # A layer may hold a variable that another one made, and made anew.
+    for layer, variable in unknown:
+        if id(variable) not in done:
+            _raise_unknown(layer, variable)
+
+
+def refresh_training(model: Any, optimizers: Iterable[tuple[Any, Any]]) -> None:
+    """Gives a model's optimizers fresh slots, and starts its metrics anew."""
+    for _, optimizer in optimizers:
+        new = type(optimizer).from_config(optimizer.get_config())
+        if optimizer.built:
+            new.build(internals.optimizer_targets(optimizer))
+        for variable, value in zip(optimizer.variables, new.variables, strict=True):
+            variable.assign(value)
+    for metric in model.metrics:
+        metric.reset_state()
+
+
+def _fresh_values(old: Any, new: Any, duplicate: Callable[[Any], Any]) -> list[Any]:
+    """Returns what a layer's own variables hold when they are made again."""
+    remade = None if internals.is_container(old) else remake(old)
+    if remade is not None:
+        values = internals.own_variables(remade)
+        if _fits(internals.own_variables(new), values):
+            return values
+    return _rebuilt(old, new, duplicate)
+
+
+def _rebuilt(old: Any, new: Any, duplicate: Callable[[Any], Any]) -> list[Any]:
+    """Returns the variables that a layer's `build` makes when it is run again."""
+    shapes = internals.build_shapes(old)
+    if shapes is None or internals.is_container(old):
+        return []
+    twin = duplicate(new)
+    internals.forget_variables(twin)
+    with internals.untouched_names():
+        twin.build(**shapes)
+    return internals.own_variables(twin)
+
+
+def _fits(variables: list[Any], values: list[Any]) -> bool:
+    return len(variables) == len(values) and all(
+        tuple(old.shape) == tuple(new.shape) and old.name == new.name
+        for old, new in zip(variables, values, strict=True)
+    )
+
+
+def _assign(variables: list[Any], values: list[Any], done: set[int]) -> None:
+    for variable, value in zip(variables, values, strict=True):
+        if id(variable) not in done:
+            variable.assign(value)
+            done.add(id(variable))
+
+
+def _raise_unknown(layer: Any, variable: Any) -> None:
+    message = (
+        f"layer '{layer.name}' ({type(layer).__name__}) cannot have fresh weights: how "
+        f"its variable '{variable.path}' is initialized is not known; write a "
+        "get_config() from which the layer can be made again, or create the variable "
+        "in build(); weights='copy' works as it is"
+    )
+    raise StateError(message)

@@ -1,0 +1,135 @@
+"""Functions: kept by reference, unless they are bound to what is being copied.
+
+A lambda may reach a layer or a variable through its closure, its defaults, or
+a name of the module it was written in. In a copy it has to reach the copy.
+"""
+
+import types
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, Protocol
+
+import keras
+
+from ramet.bridge import internals
+from ramet.bridge.values import package_of
+
+_LIBRARIES = frozenset({"keras", "numpy", "jax", "tensorflow", "torch", "builtins"})
+"""Packages whose functions do not hold a user's layers in their modules."""
+
+_DEPTH = 4
+"""How deep objects inside a closure are searched for layers and variables."""
+
+
+class _Copies(Protocol):
+    """What `copy_function` needs of the copier."""
+
+    memo: dict[int, Any]
+
+    def copy(self, value: Any) -> Any: ...
+
+
+class _Names(dict[str, Any]):
+    """The names of a module with some replaced; others are looked up live."""
+
+    def __init__(self, module_names: dict[str, Any], replaced: dict[str, Any]) -> None:
+        super().__init__(replaced)
+        self._module_names = module_names
+        self["__builtins__"] = module_names.get("__builtins__", __builtins__)
+
+    def __missing__(self, name: str) -> Any:
+        return self._module_names[name]
+
+
+def copy_function(function: types.FunctionType, copies: _Copies) -> Any:
+    """Returns the function itself, or one that is bound to the copies instead."""
+    if not reaches_state(function):
+        copies.memo[id(function)] = function
+        return function
+    cells = function.__closure__ or ()
+    replaced = [reaches_state(cell) for cell in cells]
+    closure = tuple(
+        types.CellType() if new else cell
+        for cell, new in zip(cells, replaced, strict=True)
+    )
+    names = {
+        name: copies.copy(value)
+        for name, value in _module_values(function)
+        if reaches_state(value)
+    }
+    scope = _Names(function.__globals__, names) if names else function.__globals__
+    made = types.FunctionType(
+        function.__code__, scope, function.__name__, None, closure or None
+    )
+    copies.memo[id(function)] = made
+    for cell, new_cell, new in zip(cells, closure, replaced, strict=True):
+        if new:
+            new_cell.cell_contents = copies.copy(cell.cell_contents)
+    made.__defaults__ = copies.copy(function.__defaults__)
+    made.__kwdefaults__ = copies.copy(function.__kwdefaults__)
+    for name in ("__qualname__", "__module__", "__doc__", "__annotations__"):
+        setattr(made, name, getattr(function, name))
+    made.__dict__.update(
+        {name: copies.copy(value) for name, value in function.__dict__.items()}
+    )
+    return made
+
+
+def reaches_state(value: Any) -> bool:
+    """Tells whether a function, or what it holds, leads to a layer or variable."""
+    return _reaches(value, _DEPTH, set())
+
+
+def _reaches(value: Any, depth: int, met: set[int]) -> bool:
+    if isinstance(value, internals.STATEFUL) or internals.is_backend_state(value):
+        return True
+    if depth < 0 or id(value) in met or isinstance(value, (type, types.ModuleType)):
+        return False
+    met.add(id(value))
+    return any(_reaches(part, depth - cost, met) for part, cost in _parts(value))
+
+
+def _parts(value: Any) -> Iterator[tuple[Any, int]]:
+    """Yields what a value holds, each with the depth that a step to it costs."""
+    if isinstance(value, types.FunctionType):
+        held = [*(value.__closure__ or ()), value.__defaults__, value.__kwdefaults__]
+        yield from ((part, 0) for part in held)
+        yield from ((part, 0) for part in value.__dict__.values())
+        yield from ((part, 1) for _, part in _module_values(value))
+    elif isinstance(value, types.CellType):
+        yield from ((part, 0) for part in _cell(value))
+    elif isinstance(value, types.MethodType):
+        yield value.__self__, 0
+        yield value.__func__, 0
+    elif isinstance(value, partial):
+        yield from ((part, 0) for part in (value.func, value.args, value.keywords))
+    elif isinstance(value, dict):
+        yield from ((part, 1) for part in value.values())
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        yield from ((part, 1) for part in value)
+    elif hasattr(value, "__dict__") and package_of(type(value)) not in _LIBRARIES:
+        yield from ((part, 1) for part in vars(value).values())
+
+
+def _cell(cell: types.CellType) -> Iterator[Any]:
+    try:
+        yield cell.cell_contents
+    except ValueError:
+        return  # The cell is empty: its variable has not been assigned yet.
+
+
+def _module_values(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
+    """Yields what a user's function reaches by name in its module."""
+    names = function.__globals__
+    if str(names.get("__name__")).partition(".")[0] in _LIBRARIES:
+        return
+    for name in _global_names(function.__code__):
+        if name in names:
+            yield name, names[name]
+
+
+def _global_names(code: types.CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _global_names(constant)

@@ -1,0 +1,257 @@
+"""A graph made again by calling its layers, which may have become others.
+
+This is the way of `clone_model`: a user's function makes the layers, another
+calls them, and shapes, dtypes and masks are inferred anew. What the calls give
+is put into a copy of the model object, like in `build`.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+
+from ramet.bridge import internals
+from ramet.bridge.build import Builder, copy_fresh
+from ramet.bridge.remake import remake
+from ramet.bridge.trace import Live, has_graph, trace
+from ramet.errors import GraphError, OptionError
+from ramet.graph import Call, Graph, Ref
+from ramet.graph.names import counted
+from ramet.graph.tree import Tree, leaves, map_tree
+
+
+class Rerun:
+    """Runs graphs on new layers; one instance per call of `clone_model`."""
+
+    def __init__(
+        self,
+        *,
+        clone_function: Callable[[Any], Any] | None,
+        call_function: Callable[..., Any] | None,
+        recursive: bool,
+    ) -> None:
+        """Remembers the user's functions; see `ramet.clone_model`."""
+        self._clone_function = clone_function or _default_clone
+        self._call_function = call_function or _default_call
+        self._recursive = recursive
+        self._made: dict[int, Any] = {}
+        self._kept: list[Any] = []
+
+    def model(self, model: Any, input_tensors: Any = None) -> Any:
+        """Makes a model like the given one of new layers, on new inputs."""
+        graph = trace(model)
+        live = graph.origin
+        assert isinstance(live, Live)
+        builder = Builder("copy", graph)
+        builder.copier.skip(model, internals.COMPILE_FIELDS)
+        inputs = self._inputs(graph, builder, input_tensors)
+        tensors = dict(zip(leaves(graph.inputs), leaves(inputs), strict=True))
+        for ref, tensor in tensors.items():
+            old = live.tensors[ref.call][ref.index]
+            builder.put(old, tensor)
+        for call in _needed_calls(graph):
+            if Ref(call.name) not in tensors:
+                self._run(graph, call, builder, tensors)
+        outputs = map_tree(tensors.__getitem__, graph.outputs)
+        for old, new in self._made.items():
+            builder.copier.memo[old] = new
+        builder.results[id(live.function)] = (inputs, outputs)
+        made = builder.copy(model)
+        made = internals.adopt_layers(made)
+        _compile_alike(model, made, builder)
+        return made
+
+    def unbuilt(self, model: Any, input_tensors: Any = None) -> Any:
+        """Makes a Sequential model that has no graph yet of new layers."""
+        if self._call_function is not _default_call and input_tensors is None:
+            message = (
+                f"Sequential model '{model.name}' has not been built, so there are no "
+                "calls for call_function yet; build it or pass input_tensors"
+            )
+            raise OptionError(message)
+        builder = Builder("copy", None)
+        builder.copier.skip(model, internals.COMPILE_FIELDS)
+        for layer in internals.sublayers_of(model):
+            if not isinstance(layer, keras.layers.InputLayer):
+                builder.copier.memo[id(layer)] = self._new_layer(layer)
+        made = builder.copy(model)
+        if input_tensors is not None:
+            inputs = outputs = _as_input(_only_tensor(model, input_tensors))
+            for layer in made.layers:
+                outputs = self._call_function(layer, outputs)
+            internals.set_functional(made, inputs, outputs)
+            made = internals.adopt_layers(made)
+        _compile_alike(model, made, builder)
+        return made
+
+    def _inputs(self, graph: Graph, builder: Builder, given: Any) -> Tree:
+        """Returns the new model's inputs, in the structure of the old ones."""
+        live = graph.origin
+        assert isinstance(live, Live)
+        if given is None:
+            return map_tree(
+                lambda ref: builder.tensor(live.tensors[ref.call][ref.index]),
+                graph.inputs,
+            )
+        old, new = list(leaves(graph.inputs)), keras.tree.flatten(given)
+        for tensor in new:
+            if not isinstance(tensor, keras.KerasTensor):
+                message = (
+                    f"input_tensors of model '{graph.name}' must be symbolic Keras "
+                    f"tensors, got a {type(tensor).__name__}; make one with "
+                    "keras.Input(shape)"
+                )
+                raise OptionError(message)
+        if len(old) == len(new) == 1:
+            return map_tree(lambda _: _as_input(new[0]), graph.inputs)
+        _check_structure(graph, given)
+        return map_tree(_as_input, given)
+
+    def _run(
+        self, graph: Graph, call: Call, builder: Builder, tensors: dict[Ref, Any]
+    ) -> None:
+        assert call.layer is not None
+        record = graph.layers[call.layer]
+        layer = self._new_layer(record.origin)
+
+        def fill(leaf: Any) -> Any:
+            return tensors[leaf] if isinstance(leaf, Ref) else builder.copier.copy(leaf)
+
+        kwargs = {k: v for k, v in call.kwargs.items() if k not in call.derived}
+        args, kwargs = map_tree(fill, call.args), map_tree(fill, kwargs)
+        try:
+            outputs = self._call_function(layer, *args, **kwargs)
+        except Exception as error:
+            error.add_note(f"while calling layer '{record.name}' of '{graph.name}'")
+            raise
+        flat = keras.tree.flatten(outputs)
+        self._check_outputs(graph, call, len(flat))
+        live = graph.origin
+        assert isinstance(live, Live)
+        for index, tensor in enumerate(live.tensors[call.name]):
+            if index < len(flat):
+                tensors[Ref(call.name, index)] = flat[index]
+                builder.put(tensor, flat[index])
+
+    def _new_layer(self, origin: Any) -> Any:
+        """Returns the new layer for an old one, the same whenever it is met."""
+        if id(origin) not in self._made:
+            try:
+                self._made[id(origin)] = self._make_layer(origin)
+            except Exception as error:
+                error.add_note(f"while cloning layer '{origin.name}'")
+                raise
+            self._kept.append(origin)
+        return self._made[id(origin)]
+
+    def _make_layer(self, origin: Any) -> Any:
+        nested = isinstance(origin, keras.Model) and internals.is_container(origin)
+        if not (self._recursive and nested):
+            return self._clone_function(origin)
+        return self.model(origin) if has_graph(origin) else self.unbuilt(origin)
+
+    def _check_outputs(self, graph: Graph, call: Call, count: int) -> None:
+        used = {
+            leaf.index: user
+            for user, tree in _uses(graph)
+            for leaf in leaves(tree)
+            if isinstance(leaf, Ref) and leaf.call == call.name
+        }
+        for index, user in used.items():
+            if index >= count:
+                message = (
+                    f"layer '{call.name}' of '{graph.name}' now gives "
+                    f"{counted(count, 'output')}, but its output {index} is used by "
+                    f"{user}; let it give {counted(len(call.outputs), 'output')}"
+                )
+                raise GraphError(message)
+
+
+def _uses(graph: Graph) -> list[tuple[str, Tree]]:
+    """Lists who uses tensors: the calls, and the model's outputs."""
+    uses = [(f"'{c.name}'", (c.args, c.kwargs)) for c in graph.calls.values()]
+    return [*uses, ("the model's outputs", graph.outputs)]
+
+
+def _needed_calls(graph: Graph) -> list[Call]:
+    """Lists the calls that the author's outputs need, in order.
+
+    Calls that only served masks are left out: Keras derives masks anew.
+    """
+    needed = {ref.call for ref in leaves(graph.outputs)}
+    for call in reversed(graph.calls.values()):
+        if call.name in needed:
+            written = {k: v for k, v in call.kwargs.items() if k not in call.derived}
+            for leaf in leaves((call.args, written)):
+                if isinstance(leaf, Ref):
+                    needed.add(leaf.call)
+    return [call for call in graph.calls.values() if call.name in needed]
+
+
+def _as_input(tensor: Any) -> Any:
+    """Returns a Keras input as it is; any other tensor's place is taken by one."""
+    if internals.is_input(tensor):
+        return tensor
+    return keras.Input(
+        batch_shape=tensor.shape,
+        dtype=tensor.dtype,
+        sparse=tensor.sparse,
+        name=f"input_wrapper_for_{tensor.name}",
+    )
+
+
+def _check_structure(graph: Graph, given: Any) -> None:
+    def names(tree: Any) -> Any:
+        return keras.tree.map_structure(lambda tensor: tensor.name, tree)
+
+    live = graph.origin
+    assert isinstance(live, Live)
+    expected = internals.structures_of(live.function)[0]
+    try:
+        keras.tree.assert_same_structure(given, expected)
+    except ValueError as error:
+        message = (
+            "`input_tensors` must have the same structure as model.input of "
+            f"'{graph.name}': expected {names(expected)}, got {names(given)}"
+        )
+        raise OptionError(message) from error
+
+
+def _only_tensor(model: Any, given: Any) -> Any:
+    """Returns the one symbolic tensor that a Sequential model can be built on."""
+    tensors = keras.tree.flatten(given)
+    if len(tensors) != 1 or not isinstance(tensors[0], keras.KerasTensor):
+        kinds = ", ".join(type(tensor).__name__ for tensor in tensors)
+        message = (
+            f"Sequential model '{model.name}' has one input, but input_tensors holds "
+            f"{kinds or 'nothing'}; pass one symbolic tensor, such as keras.Input(shape)"
+        )
+        raise OptionError(message)
+    return tensors[0]
+
+
+def _default_call(layer: Any, *args: Any, **kwargs: Any) -> Any:
+    return layer(*args, **kwargs)
+
+
+def _default_clone(layer: Any) -> Any:
+    """Makes an unbuilt layer from its config; one that has none is copied."""
+    if not hasattr(layer, "adapt"):
+        made = remake(layer, built=False)
+        if made is not None:
+            return made
+    return copy_fresh(layer)
+
+
+def _compile_alike(model: Any, made: Any, builder: Builder) -> None:
+    """Compiles a new model like the old one, with a new optimizer."""
+    internals.reset_compile(made)
+    arguments = internals.compile_arguments(model)
+    if arguments is not None:
+        optimizer = arguments["optimizer"]
+        new = {k: builder.copier.copy(v) for k, v in arguments.items() if k != "optimizer"}
+        if isinstance(optimizer, internals.BaseOptimizer):
+            optimizer = type(optimizer).from_config(optimizer.get_config())
+        made.compile(optimizer=optimizer, **new)
+        for metric in made.metrics:
+            metric.reset_state()

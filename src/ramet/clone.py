@@ -1,0 +1,109 @@
+"""`clone`, the same model twice; `clone_model`, Keras's own with its gaps closed."""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+
+from ramet.bridge.build import check_options, copy_model
+from ramet.bridge.rerun import Rerun
+from ramet.bridge.trace import check_model, has_graph, trace
+from ramet.errors import OptionError
+from ramet.graph import Graph
+
+
+def clone(
+    model: Any,
+    *,
+    weights: str = "copy",
+    seed: int | None = None,
+    name: str | None = None,
+) -> Any:
+    """Copies a Keras model exactly.
+
+    The copy has the same class, names, configuration, attributes, sharing,
+    state, optimizer and metrics, and gives the same numbers, bit by bit. Nothing
+    that changes is shared with the source, and the source is not changed: it is
+    read, never called. Costs one copy of the weights, plus O(layers).
+
+    Args:
+        model: A Keras model of any kind, or a Graph.
+        weights: `"copy"` gives every variable a copy of its value. `"share"`
+            puts new layers on the same variables. `"fresh"` has the layers' own
+            initializers make new values; optimizer slots, metrics and seeds
+            start anew as well, and what `adapt` computed from data is kept.
+        seed: Makes fresh weights reproducible; only with `weights="fresh"`.
+        name: Name of the new model; the old one's by default. Layers and
+            variables keep their names.
+
+    Returns:
+        The new model.
+
+    Raises:
+        ModelError: If it is not a Keras model.
+        OptionError: If an option has a value that it cannot have.
+        StateError: If there are no weights to copy or share yet, or a weight's
+            initializer cannot be known.
+        CopyError: If a layer holds something that cannot be copied.
+    """
+    check_options(weights, seed, name)
+    if isinstance(model, Graph):
+        return model.build(weights=weights, seed=seed, name=name)
+    check_model(model)
+    if has_graph(model):
+        return trace(model).build(weights=weights, seed=seed, name=name)
+    return copy_model(model, weights=weights, seed=seed, name=name)
+
+
+def clone_model(
+    model: Any,
+    input_tensors: Any = None,
+    clone_function: Callable[[Any], Any] | None = None,
+    call_function: Callable[..., Any] | None = None,
+    recursive: bool = False,  # noqa: FBT001, FBT002 the signature is Keras's
+) -> Any:
+    """Does what `keras.models.clone_model` does, also where that refuses.
+
+    The new model has freshly initialized weights. To copy them too, use
+    `ramet.clone`.
+
+    Args:
+        model: A Keras model of any kind.
+        input_tensors: Symbolic tensors to build the model on, in the structure of
+            `model.input`. One that is not a Keras input is replaced by an input
+            named `input_wrapper_for_<name>`.
+        clone_function: Makes the new layer for a layer (not for inputs). It may
+            return the layer itself. By default, a layer is made from its config,
+            or copied if it has none.
+        call_function: Calls a new layer: `call_function(layer, *args, **kwargs)`.
+            It may call others before or after.
+        recursive: Whether nested models are cloned by the same functions, instead
+            of being handed to `clone_function`.
+
+    Returns:
+        A new model of the same class. A Sequential model whose layers no longer
+        form a chain becomes a Functional one.
+
+    Raises:
+        ModelError: If it is not a Keras model.
+        OptionError: If functions or inputs are given for a model that has no
+            graph, or the inputs do not fit.
+        GraphError: If a new layer lacks an output that is used.
+    """
+    check_model(model)
+    changed = (input_tensors, clone_function, call_function)
+    if all(option is None for option in changed):
+        return clone(model, weights="fresh")
+    rerun = Rerun(
+        clone_function=clone_function, call_function=call_function, recursive=recursive
+    )
+    if has_graph(model):
+        return rerun.model(model, input_tensors)
+    if not isinstance(model, keras.Sequential):
+        message = (
+            f"model '{model.name}' ({type(model).__name__}) has no graph, so "
+            "input_tensors, clone_function and call_function have nothing to work on; "
+            "leave them out, or use a Functional or Sequential model"
+        )
+        raise OptionError(message)
+    return rerun.unbuilt(model, input_tensors)

@@ -1,0 +1,117 @@
+"""Whether a graph holds together, and the order in which it can be computed."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from ramet.errors import GraphError
+from ramet.graph.names import counted, did_you_mean
+from ramet.graph.parts import Call, Ref
+from ramet.graph.tree import leaves
+
+if TYPE_CHECKING:
+    from ramet.graph.core import Graph
+
+
+def check_graph(graph: "Graph") -> dict[str, Call]:
+    """Checks names and references and returns the calls in computable order.
+
+    Costs O(calls).
+
+    Raises:
+        GraphError: If something is named that does not exist, nothing is
+            computed, or the calls form a cycle.
+    """
+    for key, call in graph.calls.items():
+        _check_call(graph, key, call)
+    for what, tree in (("input", graph.inputs), ("output", graph.outputs)):
+        for leaf in leaves(tree):
+            _check_ref(graph, leaf, f"{what} of graph '{graph.name}'")
+    if not any(True for _ in leaves(graph.outputs)):
+        message = f"graph '{graph.name}' has no outputs; name at least one tensor"
+        raise GraphError(message)
+    return _in_order(graph)
+
+
+def _check_call(graph: "Graph", key: str, call: Call) -> None:
+    if key != call.name:
+        message = (
+            f"call '{call.name}' is listed under '{key}' in graph '{graph.name}'; "
+            "list every call under its own name"
+        )
+        raise GraphError(message)
+    if call.layer is not None and call.layer not in graph.layers:
+        known = list(graph.layers)
+        message = (
+            f"no layer '{call.layer}' in graph '{graph.name}' "
+            f"({counted(len(known), 'layer')}), but call '{key}' uses it"
+            f"{did_you_mean(call.layer, known)}"
+        )
+        raise GraphError(message)
+    for ref in _needs(graph, call, with_masks=False):
+        _check_ref(graph, ref, f"argument of call '{key}' in graph '{graph.name}'")
+    for spec in call.outputs:
+        if isinstance(spec.mask, Ref):
+            _check_ref(graph, spec.mask, f"mask of call '{key}' in '{graph.name}'")
+
+
+def _check_ref(graph: "Graph", ref: Any, where: str) -> None:
+    if not isinstance(ref, Ref):
+        message = f"{where} is a {type(ref).__name__}; only a Ref can stand here"
+        raise GraphError(message)
+    call = graph.calls.get(ref.call)
+    if call is None:
+        known = list(graph.calls)
+        message = (
+            f"no call '{ref.call}' in graph '{graph.name}' "
+            f"({counted(len(known), 'call')}), but it is the {where}"
+            f"{did_you_mean(ref.call, known)}"
+        )
+        raise GraphError(message)
+    if not 0 <= ref.index < len(call.outputs):
+        message = (
+            f"call '{ref.call}' has {counted(len(call.outputs), 'output')}, "
+            f"but the {where} is its output {ref.index}"
+        )
+        raise GraphError(message)
+
+
+def _needs(graph: "Graph", call: Call, *, with_masks: bool) -> Iterator[Ref]:
+    """Yields what must exist before a call: its arguments, and their masks."""
+    for ref in call.refs():
+        yield ref
+        if with_masks:
+            mask = graph.calls[ref.call].outputs[ref.index].mask
+            if isinstance(mask, Ref):
+                yield mask
+
+
+def _in_order(graph: "Graph") -> dict[str, Call]:
+    """Sorts the calls so that each comes after what it needs, stably."""
+    done: dict[str, Call] = {}
+    for start in graph.calls:
+        if start in done:
+            continue
+        path = {start: _needs(graph, graph.calls[start], with_masks=True)}
+        while path:
+            name, needed = next(reversed(path.items()))
+            for ref in needed:
+                if ref.call in path:
+                    _raise_cycle(graph, [*path], ref.call)
+                if ref.call not in done:
+                    target = graph.calls[ref.call]
+                    path[ref.call] = _needs(graph, target, with_masks=True)
+                    break
+            else:
+                del path[name]
+                done[name] = graph.calls[name]
+    return done
+
+
+def _raise_cycle(graph: "Graph", path: list[str], again: str) -> None:
+    cycle = [*path[path.index(again) :], again]
+    message = (
+        f"the calls of graph '{graph.name}' form a cycle: "
+        f"{' needs '.join(repr(name) for name in cycle)}; "
+        "rewire one of them to a tensor that is computed earlier"
+    )
+    raise GraphError(message)

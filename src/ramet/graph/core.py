@@ -1,0 +1,87 @@
+"""The Graph: layers, the calls of them, and how tensors flow between the calls.
+
+Ownership: a Graph owns nothing that lives. It names things; `origin` fields
+point at the live objects that it was read from and are never followed here.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Protocol
+
+from ramet.errors import GraphError
+from ramet.graph.check import check_graph
+from ramet.graph.parts import Call, Layer
+from ramet.graph.text import graph_text
+from ramet.graph.tree import Tree
+
+
+class Origin(Protocol):
+    """Where a graph was read from, and how a model is made of it again."""
+
+    def build(
+        self, graph: "Graph", *, weights: str, seed: int | None, name: str | None
+    ) -> Any:
+        """Makes a model of the graph."""
+        ...
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A model as data: frozen, checked, and readable with `print`.
+
+    Calls are kept in an order in which they can be computed; a graph given in
+    another order is sorted. Costs O(calls) to make.
+
+    Raises:
+        GraphError: If a reference leads nowhere or the calls form a cycle.
+    """
+
+    name: str
+    """Name of the model."""
+    layers: Mapping[str, Layer]
+    """Layers by key: the layer's name, made unique where two share one."""
+    calls: Mapping[str, Call]
+    """Calls by name, in an order in which they can be computed."""
+    inputs: Tree
+    """The model's inputs: a tree of `Ref`s."""
+    outputs: Tree
+    """The model's outputs: a tree of `Ref`s."""
+    origin: Origin | None = field(default=None, repr=False, compare=False)
+    """Where the graph was read from; `None` for one that was written by hand."""
+
+    def __post_init__(self) -> None:
+        """Checks the graph, sorts the calls and freezes the mappings."""
+        calls = check_graph(self)
+        object.__setattr__(self, "layers", MappingProxyType(dict(self.layers)))
+        object.__setattr__(self, "calls", MappingProxyType(calls))
+
+    def __str__(self) -> str:
+        """Returns the graph as text, one line per call."""
+        return graph_text(self)
+
+    def build(
+        self, *, weights: str = "copy", seed: int | None = None, name: str | None = None
+    ) -> Any:
+        """Makes a Keras model of the graph.
+
+        Args:
+            weights: `"copy"` gives every variable a copy of its value, `"share"`
+                puts new layers on the same variables, `"fresh"` lets the layers'
+                own initializers make new values.
+            seed: Makes fresh weights reproducible; only with `weights="fresh"`.
+            name: Name of the new model; the old one's by default.
+
+        Returns:
+            A new model. The one that the graph was read from is not changed.
+
+        Raises:
+            GraphError: If the graph was not traced from a model.
+        """
+        if self.origin is None:
+            message = (
+                f"graph '{self.name}' was not traced from a model, so there are no "
+                "layers to build it with; make it with ramet.trace(model)"
+            )
+            raise GraphError(message)
+        return self.origin.build(self, weights=weights, seed=seed, name=name)

@@ -1,0 +1,66 @@
+"""A graph as text that reads like code: one line per call."""
+
+from typing import TYPE_CHECKING, Any
+
+from ramet.graph.names import counted
+from ramet.graph.parts import Call, Ref, Spec
+
+if TYPE_CHECKING:
+    from ramet.graph.core import Graph
+
+
+def graph_text(graph: "Graph") -> str:
+    """Returns the graph as text, with nested graphs indented below their calls."""
+    shown = counted(len(graph.layers), "layer"), counted(len(graph.calls), "call")
+    lines = [f"graph '{graph.name}': {', '.join(shown)}"]
+    rows = [(_target(call), _source(graph, call)) for call in graph.calls.values()]
+    width = max((len(target) for target, _ in rows), default=0)
+    lines += [f"  {target:<{width}} = {source}" for target, source in rows]
+    lines.append(f"  return {_value(graph, graph.outputs)}")
+    nested = {
+        id(layer.origin): layer
+        for layer in graph.layers.values()
+        if layer.graph is not None
+    }
+    for layer in nested.values():
+        lines += [f"  {line}" for line in str(layer.graph).splitlines()]
+    return "\n".join(lines)
+
+
+def _target(call: Call) -> str:
+    return f"{call.name}: {', '.join(_spec(spec) for spec in call.outputs)}"
+
+
+def _spec(spec: Spec) -> str:
+    return f"{spec.dtype}[{', '.join(str(size) for size in spec.shape)}]"
+
+
+def _source(graph: "Graph", call: Call) -> str:
+    if call.layer is None:
+        return "tensor"
+    shown = [_value(graph, arg) for arg in call.args]
+    shown += [
+        f"{key}={_value(graph, value)}"
+        for key, value in call.kwargs.items()
+        if key not in call.derived
+    ]
+    layer = graph.layers[call.layer]
+    shared = "" if call.name == call.layer else f" {layer.name}"
+    return f"{layer.kind}{shared}({', '.join(shown)})"
+
+
+def _value(graph: "Graph", value: Any) -> str:
+    if isinstance(value, Ref):
+        several = len(graph.calls[value.call].outputs) > 1
+        return f"{value.call}.{value.index}" if several else value.call
+    if isinstance(value, dict):
+        items = [f"{key}: {_value(graph, item)}" for key, item in value.items()]
+        return f"{{{', '.join(items)}}}"
+    if isinstance(value, (list, tuple)):
+        items = ", ".join(_value(graph, item) for item in value)
+        if isinstance(value, list):
+            return f"[{items}]"
+        return f"({items},)" if len(value) == 1 else f"({items})"
+    if value is None or isinstance(value, (bool, int, float, str, slice)):
+        return repr(value)
+    return f"<{type(value).__name__}>"

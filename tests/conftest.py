@@ -1,0 +1,37 @@
+"""What every test gets: a chosen backend, quiet logs, and the same random seed each time."""
+
+import os
+
+import pytest
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+BACKENDS = ("jax", "tensorflow", "torch")
+
+
+def pytest_configure() -> None:
+    """Refuses to start without a backend: Keras would choose one by itself, and silently."""
+    found = os.environ.get("KERAS_BACKEND", "unset")
+    if found not in BACKENDS:
+        raise pytest.UsageError(
+            f"KERAS_BACKEND is {found}; the tests run on one backend per process. "
+            f"Set it to one of {', '.join(BACKENDS)}, or run `make test` for all of them."
+        )
+
+
+@pytest.fixture
+def backend() -> str:
+    """The name of the Keras backend in use."""
+    import keras
+
+    return keras.backend.backend()
+
+
+@pytest.fixture(autouse=True)
+def _same_seed_each_time(request: pytest.FixtureRequest) -> None:
+    """Makes a test's random numbers independent of the tests before it."""
+    if request.node.get_closest_marker("backend_free"):
+        return
+    import keras
+
+    keras.utils.set_random_seed(0)
