@@ -183,7 +183,11 @@ def assert_untouched(before: dict[str, Any], after: dict[str, Any]) -> None:
     )
     for path, old in before.items():
         if isinstance(old, dict):
-            changed = [key for key in old.keys() | after[path].keys() if old.get(key) != after[path].get(key)]
+            changed = [
+                key
+                for key in old.keys() | after[path].keys()
+                if old.get(key) != after[path].get(key)
+            ]
             assert not changed, f"{path} changed in: {changed}"
         else:
             assert old == after[path], f"{path} changed"
@@ -311,7 +315,15 @@ def assert_same_structure(a: Any, b: Any) -> None:
     """Classes, names, flags, specs, wiring, masks, configs and attributes are the same."""
     for path, x, y in pairs(a, b):
         assert type(x) is type(y), f"{path} is a {type(x)} and a {type(y)}"
-        for flag in ("name", "path", "trainable", "built", "supports_masking", "dtype", "compute_dtype"):
+        for flag in (
+            "name",
+            "path",
+            "trainable",
+            "built",
+            "supports_masking",
+            "dtype",
+            "compute_dtype",
+        ):
             ours, theirs = getattr(x, flag, None), getattr(y, flag, None)
             assert ours == theirs, f"{path}.{flag} is {ours!r} and {theirs!r}"
         for name, value in vars(x).items():
@@ -353,7 +365,12 @@ def assert_same_snapshot(before: list[tuple[str, Any]], after: list[tuple[str, A
 def assert_same_state(a: Any, b: Any) -> None:
     """Every variable has the same bits, in the same place; both are compiled alike."""
     assert_same_snapshot(snapshot(a), snapshot(b))
-    for kind in ("variables", "trainable_variables", "non_trainable_variables", "metrics_variables"):
+    for kind in (
+        "variables",
+        "trainable_variables",
+        "non_trainable_variables",
+        "metrics_variables",
+    ):
         ours = [(v.name, bits(v)) for v in getattr(a, kind)]
         theirs = [(v.name, bits(v)) for v in getattr(b, kind)]
         assert ours == theirs, f"model.{kind} differ: {len(ours)} and {len(theirs)}"
@@ -397,11 +414,14 @@ def address(x: Any) -> Any:
     if hasattr(x, "data_ptr"):
         return x.data_ptr() or None
     if hasattr(x, "unsafe_buffer_pointer"):
-        return x.unsafe_buffer_pointer()
+        # What a finished `fit` gave away on JAX has no buffer any more.
+        return None if x.is_deleted() else x.unsafe_buffer_pointer()
     return id(x)
 
 
-def stateful_objects(model: Any, ignore: set[int]) -> tuple[dict[int, str], dict[Any, str], dict[Any, str]]:
+def stateful_objects(
+    model: Any, ignore: set[int]
+) -> tuple[dict[int, str], dict[Any, str], dict[Any, str]]:
     """Find objects by id, and the buffers of variables and of everything, by address."""
     found, owned, buffers = {}, {}, {}
     for path, x in walk(model, internals=True):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import exact
 import keras
 import numpy as np
 import pytest
-from zoo import Case, for_backend
 
+import exact
 import ramet
+from zoo import Case, for_backend
 
 CASES = for_backend(keras.backend.backend())
 every_case = pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)

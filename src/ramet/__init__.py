@@ -12,9 +12,11 @@ from ramet.errors import (
     StateError,
 )
 from ramet.graph import Call, Graph, Layer, Ref, Spec
+from ramet.verify import Check, Report, verify
 
 __all__ = [
     "Call",
+    "Check",
     "CopyError",
     "DifferenceError",
     "Graph",
@@ -24,9 +26,11 @@ __all__ = [
     "OptionError",
     "RametError",
     "Ref",
+    "Report",
     "Spec",
     "StateError",
     "clone",
     "clone_model",
     "trace",
+    "verify",
 ]

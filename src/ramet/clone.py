@@ -94,9 +94,7 @@ def clone_model(
     changed = (input_tensors, clone_function, call_function)
     if all(option is None for option in changed):
         return clone(model, weights="fresh")
-    rerun = Rerun(
-        clone_function=clone_function, call_function=call_function, recursive=recursive
-    )
+    rerun = Rerun(clone_function=clone_function, call_function=call_function, recursive=recursive)
     if has_graph(model):
         return rerun.model(model, input_tensors)
     if not isinstance(model, keras.Sequential):

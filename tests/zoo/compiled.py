@@ -19,7 +19,11 @@ def _two_heads() -> keras.Model:
     x = keras.Input((4,))
     y = layers.Dense(3)(x)
     return keras.Model(
-        x, {"value": layers.Dense(1, name="value")(y), "kind": layers.Dense(3, activation="softmax", name="kind")(y)}
+        x,
+        {
+            "value": layers.Dense(1, name="value")(y),
+            "kind": layers.Dense(3, activation="softmax", name="kind")(y),
+        },
     )
 
 
@@ -64,7 +68,9 @@ def adamw_exclusions() -> keras.Model:
 @case("compiled-ema", inputs=floats(4), targets=floats(2))
 def ema() -> keras.Model:
     model = _net()
-    model.compile(optimizers.Adam(0.01, use_ema=True, ema_momentum=0.9, ema_overwrite_frequency=2), loss="mse")
+    model.compile(
+        optimizers.Adam(0.01, use_ema=True, ema_momentum=0.9, ema_overwrite_frequency=2), loss="mse"
+    )
     return _trained(model)
 
 
@@ -78,7 +84,10 @@ def gradient_accumulation() -> keras.Model:
 @case("compiled-loss_scale", inputs=floats(4), targets=floats(2))
 def loss_scale() -> keras.Model:
     model = _net()
-    model.compile(optimizers.LossScaleOptimizer(optimizers.SGD(0.01, momentum=0.5), initial_scale=64.0), loss="mse")
+    model.compile(
+        optimizers.LossScaleOptimizer(optimizers.SGD(0.01, momentum=0.5), initial_scale=64.0),
+        loss="mse",
+    )
     return _trained(model)
 
 
@@ -139,7 +148,12 @@ def losses_as_list() -> keras.Model:
     x = keras.Input((4,))
     y = layers.Dense(3)(x)
     model = keras.Model(x, [layers.Dense(1)(y), layers.Dense(2)(y)])
-    model.compile("sgd", loss=["mse", None], loss_weights=[0.5, 1.0], metrics=[["mae"], [metrics.MeanSquaredError()]])
+    model.compile(
+        "sgd",
+        loss=["mse", None],
+        loss_weights=[0.5, 1.0],
+        metrics=[["mae"], [metrics.MeanSquaredError()]],
+    )
     return model
 
 
@@ -149,7 +163,9 @@ def tilted(y_true, y_pred):
     return ops.mean(ops.maximum(0.8 * error, -0.2 * error), axis=-1)
 
 
-@case("compiled-loss_function", inputs=floats(4), targets=floats(2), custom_objects={"tilted": tilted})
+@case(
+    "compiled-loss_function", inputs=floats(4), targets=floats(2), custom_objects={"tilted": tilted}
+)
 def loss_function() -> keras.Model:
     model = _net()
     model.compile("adam", loss=tilted, metrics=[tilted])
@@ -163,7 +179,9 @@ def loss_closure() -> keras.Model:
     out, factor = model.get_layer("out"), 0.1
 
     def loss(y_true, y_pred):
-        return ops.mean(ops.square(y_true - y_pred), axis=-1) + factor * ops.sum(ops.square(out.kernel))
+        return ops.mean(ops.square(y_true - y_pred), axis=-1) + factor * ops.sum(
+            ops.square(out.kernel)
+        )
 
     model.compile("sgd", loss=loss)
     return model
@@ -211,7 +229,12 @@ def loss_and_metric_classes() -> keras.Model:
     return _trained(model)
 
 
-@case("compiled-steps_per_execution", inputs=floats(4), targets=floats(2), backends=("jax", "tensorflow"))
+@case(
+    "compiled-steps_per_execution",
+    inputs=floats(4),
+    targets=floats(2),
+    backends=("jax", "tensorflow"),
+)
 def steps_per_execution() -> keras.Model:
     model = _net()
     model.compile("adam", "mse", steps_per_execution=2)
@@ -273,7 +296,9 @@ class GAN(keras.Model):
 
     def __init__(self) -> None:
         super().__init__()
-        self.generator = keras.Sequential([keras.Input((2,)), layers.Dense(3, activation="relu"), layers.Dense(4)])
+        self.generator = keras.Sequential(
+            [keras.Input((2,)), layers.Dense(3, activation="relu"), layers.Dense(4)]
+        )
         self.discriminator = keras.Sequential([keras.Input((4,)), layers.Dense(3), layers.Dense(1)])
         self.seed_generator = keras.random.SeedGenerator(1337)
         self.d_tracker = keras.metrics.Mean(name="d_loss")
@@ -292,11 +317,16 @@ class GAN(keras.Model):
         scores = self.discriminator(ops.concatenate([fake, real], axis=0))
         count = ops.shape(real)[0]
         labels = ops.concatenate([ops.ones((count, 1)), ops.zeros((count, 1))], axis=0)
-        return self.loss_fn(labels, scores), self.loss_fn(ops.zeros((count, 1)), self.discriminator(fake))
+        return self.loss_fn(labels, scores), self.loss_fn(
+            ops.zeros((count, 1)), self.discriminator(fake)
+        )
 
     def train_step(self, data):
         real = data[0] if isinstance(data, (list, tuple)) else data
-        d_weights, g_weights = self.discriminator.trainable_weights, self.generator.trainable_weights
+        d_weights, g_weights = (
+            self.discriminator.trainable_weights,
+            self.generator.trainable_weights,
+        )
         if keras.backend.backend() == "torch":
             self.zero_grad()
             d_loss, g_loss = self._both_losses(real)
@@ -320,9 +350,17 @@ class GAN(keras.Model):
         return {"d_loss": self.d_tracker.result(), "g_loss": self.g_tracker.result()}
 
 
-@case("compiled-gan", inputs=floats(4), targets=floats(1), backends=("tensorflow", "torch"), saveable=False)
+@case(
+    "compiled-gan",
+    inputs=floats(4),
+    targets=floats(1),
+    backends=("tensorflow", "torch"),
+    saveable=False,
+)
 def gan() -> keras.Model:
     model = GAN()
     model(np.zeros((2, 4), "float32"))
-    model.compile(optimizers.Adam(0.01), optimizers.SGD(0.1), losses.BinaryCrossentropy(from_logits=True))
+    model.compile(
+        optimizers.Adam(0.01), optimizers.SGD(0.1), losses.BinaryCrossentropy(from_logits=True)
+    )
     return _trained(model, floats(1))

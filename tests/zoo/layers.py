@@ -125,7 +125,9 @@ def weight_regularizer_set_later() -> keras.Model:
 @case("layers-seeded_initializer", inputs=floats(4), targets=floats(2))
 def seeded_initializer() -> keras.Model:
     start = keras.initializers.HeNormal(seed=3)
-    return _line(layers.Dense(4, kernel_initializer=start), layers.Dense(2, kernel_initializer=start))
+    return _line(
+        layers.Dense(4, kernel_initializer=start), layers.Dense(2, kernel_initializer=start)
+    )
 
 
 @case("layers-lambda_numpy_closure", inputs=floats(4), targets=floats(4), saveable=False)
@@ -178,7 +180,11 @@ def partial_activation() -> keras.Model:
 
 @case("layers-function_activation", inputs=floats(4), targets=floats(3), saveable=False)
 def function_activation() -> keras.Model:
-    return _line(layers.Dense(4, activation=lambda x: leaky(x, 0.3)), layers.Activation(ops.tanh), layers.Dense(3))
+    return _line(
+        layers.Dense(4, activation=lambda x: leaky(x, 0.3)),
+        layers.Activation(ops.tanh),
+        layers.Dense(3),
+    )
 
 
 @case("layers-layer_as_activation", inputs=floats(4), targets=floats(3))
@@ -224,14 +230,18 @@ def mixed_float16() -> keras.Model:
 
 @case("layers-float64", inputs=floats(4), targets=floats(2), backends=("tensorflow", "torch"))
 def float64() -> keras.Model:
-    return _line(layers.Dense(3, dtype="float64"), layers.Dense(2, dtype="float64"), dtype="float64")
+    return _line(
+        layers.Dense(3, dtype="float64"), layers.Dense(2, dtype="float64"), dtype="float64"
+    )
 
 
 @case("layers-dtype_policy_map", inputs=floats(4), targets=floats(2))
 def dtype_policy_map() -> keras.Model:
     policies = keras.dtype_policies.DTypePolicyMap(default_policy="float32")
     policies["half"] = keras.DTypePolicy("mixed_bfloat16")
-    return _line(layers.Dense(3, dtype=policies, name="half"), layers.Dense(2, dtype=policies, name="full"))
+    return _line(
+        layers.Dense(3, dtype=policies, name="half"), layers.Dense(2, dtype=policies, name="full")
+    )
 
 
 @case("layers-tied_reversible_embedding", inputs=ints(9, 5), targets=floats(5, 9))
@@ -244,7 +254,9 @@ def tied_reversible_embedding() -> keras.Model:
 @case("layers-untied_reversible_embedding", inputs=ints(9, 5), targets=floats(5, 9))
 def untied_reversible_embedding() -> keras.Model:
     x = keras.Input((5,), dtype="int32")
-    embedding = layers.ReversibleEmbedding(9, 4, tie_weights=False, mask_zero=True, logit_soft_cap=5.0)
+    embedding = layers.ReversibleEmbedding(
+        9, 4, tie_weights=False, mask_zero=True, logit_soft_cap=5.0
+    )
     return keras.Model(x, embedding(embedding(x), reverse=True))
 
 

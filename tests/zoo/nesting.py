@@ -55,7 +55,9 @@ def siamese() -> keras.Model:
     left, right = keras.Input((6,), name="left"), keras.Input((6,), name="right")
     tower = keras.Sequential([keras.Input((6,)), layers.Dense(4), layers.UnitNormalization()])
     distance = ops.sum(ops.square(tower(left) - tower(right)), axis=-1, keepdims=True)
-    return keras.Model({"left": left, "right": right}, layers.Dense(1, activation="sigmoid")(distance))
+    return keras.Model(
+        {"left": left, "right": right}, layers.Dense(1, activation="sigmoid")(distance)
+    )
 
 
 @case("nesting-layer_shared_with_nested", inputs=floats(4), targets=floats(4))
@@ -90,7 +92,9 @@ def nested_shared_by_two_nested() -> keras.Model:
 @case("nesting-nested_structures", inputs=[floats(3), floats(3)], targets=floats(3))
 def nested_structures() -> keras.Model:
     p, q = keras.Input((3,), name="p"), keras.Input((3,), name="q")
-    inner = keras.Model({"p": p, "q": q}, {"sum": layers.Add()([p, q]), "dense": layers.Dense(3)(q)})
+    inner = keras.Model(
+        {"p": p, "q": q}, {"sum": layers.Add()([p, q]), "dense": layers.Dense(3)(q)}
+    )
     a, b = keras.Input((3,)), keras.Input((3,))
     y = inner({"p": a, "q": b})
     return keras.Model([a, b], layers.Multiply()([y["dense"], y["sum"]]))
@@ -137,7 +141,12 @@ class Residual(keras.layers.Wrapper):
         return input_shape
 
 
-@case("nesting-wrapper_around_model", inputs=floats(4), targets=floats(4), custom_objects={"Residual": Residual})
+@case(
+    "nesting-wrapper_around_model",
+    inputs=floats(4),
+    targets=floats(4),
+    custom_objects={"Residual": Residual},
+)
 def wrapper_around_model() -> keras.Model:
     x = keras.Input((4,))
     return keras.Model(x, Residual(Residual(_block(4)))(x))
@@ -161,7 +170,12 @@ class Holder(keras.layers.Layer):
         return {**super().get_config(), "width": self.width}
 
 
-@case("nesting-layer_holds_models", inputs=floats(4), targets=floats(2), custom_objects={"Holder": Holder})
+@case(
+    "nesting-layer_holds_models",
+    inputs=floats(4),
+    targets=floats(2),
+    custom_objects={"Holder": Holder},
+)
 def layer_holds_models() -> keras.Model:
     x = keras.Input((4,))
     return keras.Model(x, layers.Dense(2)(Holder(4)(x)))

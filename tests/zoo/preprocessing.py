@@ -44,7 +44,9 @@ def normalization_adapted() -> keras.Model:
 @case("preprocessing-normalization_given", inputs=floats(3), targets=floats(2))
 def normalization_given() -> keras.Model:
     x = keras.Input((3,))
-    return keras.Model(x, layers.Dense(2)(layers.Normalization(mean=[1.0, 2.0, 3.0], variance=[1.0, 4.0, 9.0])(x)))
+    return keras.Model(
+        x, layers.Dense(2)(layers.Normalization(mean=[1.0, 2.0, 3.0], variance=[1.0, 4.0, 9.0])(x))
+    )
 
 
 @case("preprocessing-normalization_inverted", inputs=floats(3), targets=floats(3))
@@ -66,7 +68,9 @@ def discretization_adapted() -> keras.Model:
 @case("preprocessing-discretization_given", inputs=floats(3))
 def discretization_given() -> keras.Model:
     x = keras.Input((3,))
-    return keras.Model(x, layers.Discretization(bin_boundaries=[-0.5, 0.0, 0.5], output_mode="one_hot")(x[:, :1]))
+    return keras.Model(
+        x, layers.Discretization(bin_boundaries=[-0.5, 0.0, 0.5], output_mode="one_hot")(x[:, :1])
+    )
 
 
 @case("preprocessing-category_encoding", inputs=ints(5, 3), targets=floats(2))
@@ -189,7 +193,9 @@ def pipeline() -> keras.Model:
 @case("preprocessing-mel_spectrogram", inputs=floats(64))
 def mel_spectrogram() -> keras.Model:
     x = keras.Input((64,))
-    y = layers.MelSpectrogram(num_mel_bins=4, sampling_rate=800, sequence_stride=16, fft_length=32)(x)
+    y = layers.MelSpectrogram(num_mel_bins=4, sampling_rate=800, sequence_stride=16, fft_length=32)(
+        x
+    )
     return keras.Model(x, y)
 
 

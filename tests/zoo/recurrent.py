@@ -63,7 +63,12 @@ class LeakyCell(keras.layers.Layer):
         return {**super().get_config(), "units": self.units}
 
 
-@case("recurrent-custom_cell", inputs=floats(4, 3), targets=floats(2), custom_objects={"LeakyCell": LeakyCell})
+@case(
+    "recurrent-custom_cell",
+    inputs=floats(4, 3),
+    targets=floats(2),
+    custom_objects={"LeakyCell": LeakyCell},
+)
 def custom_cell() -> keras.Model:
     x = keras.Input((4, 3))
     return keras.Model(x, layers.RNN(LeakyCell(2))(x))
@@ -87,7 +92,9 @@ for _mode in ("concat", "sum", "mul", "ave", None):
 def bidirectional_two_layers() -> keras.Model:
     x = keras.Input((4, 3))
     backward = layers.GRU(3, go_backwards=True, name="back")
-    return keras.Model(x, layers.Bidirectional(layers.LSTM(2, name="fore"), backward_layer=backward)(x))
+    return keras.Model(
+        x, layers.Bidirectional(layers.LSTM(2, name="fore"), backward_layer=backward)(x)
+    )
 
 
 @case("recurrent-return_state", inputs=floats(4, 3), targets=[floats(4, 2), floats(2), floats(2)])
@@ -115,7 +122,12 @@ def stateful() -> keras.Model:
 
 
 # PyTorch cannot train it: the state is assigned in place, which autograd refuses.
-@case("recurrent-stateful_trained", inputs=floats(4, 3), targets=floats(2), backends=("jax", "tensorflow"))
+@case(
+    "recurrent-stateful_trained",
+    inputs=floats(4, 3),
+    targets=floats(2),
+    backends=("jax", "tensorflow"),
+)
 def stateful_trained() -> keras.Model:
     return _stateful()
 
@@ -190,7 +202,14 @@ def masking_layer() -> keras.Model:
 
 @case("recurrent-masking_sequential", inputs=_masked, targets=floats(2))
 def masking_sequential() -> keras.Model:
-    return keras.Sequential([keras.Input((None, 3)), layers.Masking(), layers.LSTM(3, return_sequences=True), layers.LSTM(2)])
+    return keras.Sequential(
+        [
+            keras.Input((None, 3)),
+            layers.Masking(),
+            layers.LSTM(3, return_sequences=True),
+            layers.LSTM(2),
+        ]
+    )
 
 
 @case("recurrent-explicit_mask", inputs=[floats(5, 3), tokens(3, 5)], targets=floats(2))
@@ -230,13 +249,21 @@ def mask_reads_weight() -> keras.Model:
     return keras.Model(x, layers.LSTM(2)(Threshold()(x)))
 
 
-@case("recurrent-seq2seq", inputs={"source": tokens(9, 5), "target": tokens(7, 4)}, targets=floats(4, 7))
+@case(
+    "recurrent-seq2seq",
+    inputs={"source": tokens(9, 5), "target": tokens(7, 4)},
+    targets=floats(4, 7),
+)
 def seq2seq() -> keras.Model:
     source = keras.Input((None,), dtype="int32", name="source")
     target = keras.Input((None,), dtype="int32", name="target")
-    _, h, c = layers.LSTM(3, return_state=True, name="encoder")(layers.Embedding(9, 3, mask_zero=True)(source))
+    _, h, c = layers.LSTM(3, return_state=True, name="encoder")(
+        layers.Embedding(9, 3, mask_zero=True)(source)
+    )
     embedded = layers.Embedding(7, 3, mask_zero=True)(target)
     decoded, _, _ = layers.LSTM(3, return_sequences=True, return_state=True, name="decoder")(
         embedded, initial_state=[h, c]
     )
-    return keras.Model({"source": source, "target": target}, layers.Dense(7, activation="softmax")(decoded))
+    return keras.Model(
+        {"source": source, "target": target}, layers.Dense(7, activation="softmax")(decoded)
+    )

@@ -11,12 +11,16 @@ from zoo.base import case, floats, unit
 
 @case("sequential-with_input", inputs=floats(4), targets=floats(2))
 def with_input() -> keras.Model:
-    return keras.Sequential([keras.Input((4,), name="in"), layers.Dense(3), layers.Dense(2)], name="seq")
+    return keras.Sequential(
+        [keras.Input((4,), name="in"), layers.Dense(3), layers.Dense(2)], name="seq"
+    )
 
 
 @case("sequential-built_by_call", inputs=floats(4), targets=floats(2))
 def built_by_call() -> keras.Model:
-    model = keras.Sequential([layers.Dense(3, activation="relu"), layers.Dropout(0.5), layers.Dense(2)])
+    model = keras.Sequential(
+        [layers.Dense(3, activation="relu"), layers.Dropout(0.5), layers.Dense(2)]
+    )
     model(np.zeros((2, 4), "float32"))
     return model
 
@@ -77,7 +81,9 @@ def weightless_unbuilt() -> keras.Model:
 
 @case("sequential-weightless_built", inputs=unit(4, 4, 3))
 def weightless_built() -> keras.Model:
-    return keras.Sequential([keras.Input((4, 4, 3)), layers.Rescaling(1 / 255), layers.AveragePooling2D(2)])
+    return keras.Sequential(
+        [keras.Input((4, 4, 3)), layers.Rescaling(1 / 255), layers.AveragePooling2D(2)]
+    )
 
 
 @case("sequential-convolutional", inputs=unit(8, 8, 1), targets=floats(3))

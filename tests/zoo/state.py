@@ -102,7 +102,9 @@ class NoConfigLayer(keras.layers.Layer):
         self.activation = activation
 
     def build(self, input_shape) -> None:
-        self.w = self.add_weight(shape=(input_shape[-1], self.units), initializer="glorot_normal", name="w")
+        self.w = self.add_weight(
+            shape=(input_shape[-1], self.units), initializer="glorot_normal", name="w"
+        )
         self.built_for = tuple(input_shape)
 
     def call(self, x):
@@ -149,8 +151,12 @@ class Counter(keras.layers.Layer):
     """Counts calls and keeps a running mean, without training."""
 
     def build(self, input_shape) -> None:
-        self.calls = self.add_weight(shape=(), dtype="int32", initializer="zeros", trainable=False, name="calls")
-        self.mean = self.add_weight(shape=(input_shape[-1],), initializer="zeros", trainable=False, name="mean")
+        self.calls = self.add_weight(
+            shape=(), dtype="int32", initializer="zeros", trainable=False, name="calls"
+        )
+        self.mean = self.add_weight(
+            shape=(input_shape[-1],), initializer="zeros", trainable=False, name="mean"
+        )
 
     def call(self, x, training=None):
         if training:
@@ -162,7 +168,12 @@ class Counter(keras.layers.Layer):
         return input_shape
 
 
-@case("state-updated_in_call", inputs=floats(4), targets=floats(2), custom_objects={"Counter": Counter})
+@case(
+    "state-updated_in_call",
+    inputs=floats(4),
+    targets=floats(2),
+    custom_objects={"Counter": Counter},
+)
 def updated_in_call() -> keras.Model:
     model = _line(Counter(), layers.Dense(2))
     model(np.ones((2, 4), "float32"), training=True)
@@ -188,7 +199,12 @@ class OwnSeed(keras.layers.Layer):
         return input_shape
 
 
-@case("state-own_seed_generators", inputs=floats(4), targets=floats(2), custom_objects={"OwnSeed": OwnSeed})
+@case(
+    "state-own_seed_generators",
+    inputs=floats(4),
+    targets=floats(2),
+    custom_objects={"OwnSeed": OwnSeed},
+)
 def own_seed_generators() -> keras.Model:
     model = _line(OwnSeed(), layers.Dense(2))
     model(np.ones((2, 4), "float32"), training=True)  # the generators are no longer fresh
@@ -232,7 +248,9 @@ class Owner(keras.layers.Layer):
     """Makes a variable that another layer uses too."""
 
     def build(self, input_shape) -> None:
-        self.kernel = self.add_weight(shape=(input_shape[-1], 4), initializer="glorot_uniform", name="kernel")
+        self.kernel = self.add_weight(
+            shape=(input_shape[-1], 4), initializer="glorot_uniform", name="kernel"
+        )
 
     def call(self, x):
         return ops.matmul(x, self.kernel)

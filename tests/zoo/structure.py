@@ -237,7 +237,9 @@ def cut_out_two_inputs() -> keras.Model:
 @case("structure-feature_extractor", inputs=floats(4), targets=[floats(3), floats(2)])
 def feature_extractor() -> keras.Model:
     x = keras.Input((4,))
-    whole = keras.Sequential([x, layers.Dense(3, name="f1"), layers.Dense(2, name="f2"), layers.Dense(1)])
+    whole = keras.Sequential(
+        [x, layers.Dense(3, name="f1"), layers.Dense(2, name="f2"), layers.Dense(1)]
+    )
     return keras.Model(whole.inputs, [whole.get_layer("f1").output, whole.get_layer("f2").output])
 
 
@@ -245,6 +247,8 @@ def feature_extractor() -> keras.Model:
 def renamed_and_frozen() -> keras.Model:
     x = keras.Input((4,), name="in")
     frozen = layers.Dense(3, name="frozen", trainable=False)
-    model = keras.Model(x, layers.Dense(2, name="out")(frozen(x)), name="given_name", trainable=True)
+    model = keras.Model(
+        x, layers.Dense(2, name="out")(frozen(x)), name="given_name", trainable=True
+    )
     frozen.trainable = False
     return model

@@ -21,14 +21,24 @@ class Classifier(keras.Model):
         self.width, self.classes, self.depth = width, classes, depth
 
     def get_config(self):
-        return {"width": self.width, "classes": self.classes, "depth": self.depth, "name": self.name}
+        return {
+            "width": self.width,
+            "classes": self.classes,
+            "depth": self.depth,
+            "name": self.name,
+        }
 
     @classmethod
     def from_config(cls, config, custom_objects=None):  # noqa: ARG003  Keras passes it
         return cls(**config)
 
 
-@case("subclass-functional_own_config", inputs=floats(4), targets=floats(2), custom_objects={"Classifier": Classifier})
+@case(
+    "subclass-functional_own_config",
+    inputs=floats(4),
+    targets=floats(2),
+    custom_objects={"Classifier": Classifier},
+)
 def functional_own_config() -> keras.Model:
     return Classifier(3, depth=2, name="clf")
 
@@ -60,7 +70,7 @@ class WithTrainStep(keras.Model):
         super().__init__(*args, **kwargs)
         self.norm_tracker = keras.metrics.Mean(name="norm")
 
-    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):  # noqa: PLR0913  Keras's signature
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         loss = super().compute_loss(x, y, y_pred, sample_weight, training)
         self.norm_tracker.update_state(ops.mean(ops.abs(y_pred)))
         return loss + 0.01 * ops.mean(ops.square(y_pred))
@@ -143,7 +153,12 @@ class Containers(keras.Model):
         return {"a": self.heads["a"](x), "b": self.heads["b"](x)}
 
 
-@case("subclass-containers", inputs=floats(4), targets={"a": floats(2), "b": floats(2)}, saveable=False)
+@case(
+    "subclass-containers",
+    inputs=floats(4),
+    targets={"a": floats(2), "b": floats(2)},
+    saveable=False,
+)
 def containers() -> keras.Model:
     model = Containers()
     model(np.zeros((2, 4), "float32"))
@@ -205,7 +220,9 @@ class OwnWeights(keras.Model):
         super().__init__()
         self.kernel = self.add_weight(shape=(4, 2), initializer="glorot_uniform", name="kernel")
         self.temperature = keras.Variable(1.5, name="temperature")
-        self.steps = self.add_weight(shape=(), dtype="int32", initializer="zeros", trainable=False, name="steps")
+        self.steps = self.add_weight(
+            shape=(), dtype="int32", initializer="zeros", trainable=False, name="steps"
+        )
 
     def call(self, x, training=None):
         if training:
@@ -263,7 +280,10 @@ class OwnMetrics(keras.Model):
     def __init__(self) -> None:
         super().__init__()
         self.dense = layers.Dense(2)
-        self.trackers = {"mean": keras.metrics.Mean(name="mean_out"), "sum": keras.metrics.Sum(name="sum_out")}
+        self.trackers = {
+            "mean": keras.metrics.Mean(name="mean_out"),
+            "sum": keras.metrics.Sum(name="sum_out"),
+        }
         self.single = keras.metrics.Mean(name="single")
 
     def call(self, x):
@@ -290,8 +310,12 @@ class Twins(keras.Model):
 
     def __init__(self) -> None:
         super().__init__()
-        self.online = keras.Sequential([keras.Input((4,)), layers.Dense(3), layers.Dense(2)], name="online")
-        self.target = keras.Sequential([keras.Input((4,)), layers.Dense(3), layers.Dense(2)], name="target")
+        self.online = keras.Sequential(
+            [keras.Input((4,)), layers.Dense(3), layers.Dense(2)], name="online"
+        )
+        self.target = keras.Sequential(
+            [keras.Input((4,)), layers.Dense(3), layers.Dense(2)], name="target"
+        )
         self.target.trainable = False
         self.target.set_weights(self.online.get_weights())
 
@@ -322,7 +346,12 @@ class Inner(keras.Model):
         return {**super().get_config(), "units": self.units}
 
 
-@case("subclass-plain_inside_functional", inputs=floats(4), targets=floats(2), custom_objects={"Inner": Inner})
+@case(
+    "subclass-plain_inside_functional",
+    inputs=floats(4),
+    targets=floats(2),
+    custom_objects={"Inner": Inner},
+)
 def plain_inside_functional() -> keras.Model:
     x = keras.Input((4,))
     inner = Inner(4, name="inner")

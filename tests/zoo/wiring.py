@@ -37,7 +37,11 @@ class Statistics(keras.layers.Layer):
     """Gives a dict of outputs."""
 
     def call(self, x):
-        return {"mean": ops.mean(x, axis=1), "max": ops.max(x, axis=1), "parts": (x[:, :2], x[:, 2:])}
+        return {
+            "mean": ops.mean(x, axis=1),
+            "max": ops.max(x, axis=1),
+            "parts": (x[:, :2], x[:, 2:]),
+        }
 
 
 @case("wiring-dict_output_layer", inputs=floats(5), custom_objects={"Statistics": Statistics})

@@ -8,7 +8,7 @@ import keras
 from ramet.bridge import internals
 from ramet.bridge.copier import Copier
 from ramet.bridge.fresh import refresh, refresh_training
-from ramet.bridge.trace import Live, trace_function, trace_tensors
+from ramet.bridge.trace import Live, live_of, trace_function, trace_tensors
 from ramet.errors import OptionError, StateError
 from ramet.graph import Call, Graph, Ref, Spec
 from ramet.graph.names import did_you_mean
@@ -20,8 +20,7 @@ WEIGHTS: Final = ("copy", "share", "fresh")
 
 def build(graph: Graph, *, weights: str, seed: int | None, name: str | None) -> Any:
     """Makes a model of a graph that was traced from one; see `Graph.build`."""
-    live = graph.origin
-    assert isinstance(live, Live)
+    live = live_of(graph)
     check_options(weights, seed, name)
     return Builder(weights, graph).model(live.model, seed=seed, name=name)
 
@@ -33,7 +32,7 @@ def copy_model(model: Any, *, weights: str, seed: int | None, name: str | None) 
     return Builder(weights, None).model(model, seed=seed, name=name)
 
 
-def check_options(weights: str, seed: int | None, name: str | None) -> None:
+def check_options(weights: Any, seed: Any, name: Any) -> None:
     """Checks the options that `build` and `clone` have in common.
 
     Raises:
@@ -128,8 +127,7 @@ class Builder:
 
     def _register(self, graph: Graph) -> None:
         """Remembers which graph belongs to which model, nested ones too."""
-        live = graph.origin
-        assert isinstance(live, Live)
+        live = live_of(graph)
         if id(live.function) not in self.graphs:
             self.graphs[id(live.function)] = graph
             for layer in graph.layers.values():
@@ -161,13 +159,11 @@ class Builder:
         """Takes a given symbolic tensor for the copy of another, inputs too."""
         self.copier.memo[id(old)] = new
         if internals.is_input(old) and internals.is_input(new):
-            pair = (internals.producer(tensor)[0].operation for tensor in (old, new))
-            self.copier.memo[id(next(pair))] = next(pair)
+            self.copier.memo[id(internals.maker(old))] = internals.maker(new)
 
     def _replay(self, graph: Graph) -> dict[Ref, Any]:
         """Makes the calls of a graph again, without running a layer."""
-        live = graph.origin
-        assert isinstance(live, Live)
+        live = live_of(graph)
         tensors: dict[Ref, Any] = {}
         for call in graph.calls.values():
             sources = live.tensors[call.name]
@@ -178,9 +174,7 @@ class Builder:
         self._attach_masks(graph, tensors)
         return tensors
 
-    def _replay_call(
-        self, graph: Graph, call: Call, live: Live, tensors: dict[Ref, Any]
-    ) -> None:
+    def _replay_call(self, graph: Graph, call: Call, live: Live, tensors: dict[Ref, Any]) -> None:
         outputs = [_symbolic(spec) for spec in call.outputs]
         for source, made in zip(live.tensors[call.name], outputs, strict=True):
             self.copier.memo[id(source)] = made

@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any, Protocol
 
-import keras
-
 from ramet.bridge import internals
 from ramet.bridge.values import package_of
 
@@ -49,18 +47,13 @@ def copy_function(function: types.FunctionType, copies: _Copies) -> Any:
     cells = function.__closure__ or ()
     replaced = [reaches_state(cell) for cell in cells]
     closure = tuple(
-        types.CellType() if new else cell
-        for cell, new in zip(cells, replaced, strict=True)
+        types.CellType() if new else cell for cell, new in zip(cells, replaced, strict=True)
     )
     names = {
-        name: copies.copy(value)
-        for name, value in _module_values(function)
-        if reaches_state(value)
+        name: copies.copy(value) for name, value in _module_values(function) if reaches_state(value)
     }
     scope = _Names(function.__globals__, names) if names else function.__globals__
-    made = types.FunctionType(
-        function.__code__, scope, function.__name__, None, closure or None
-    )
+    made = types.FunctionType(function.__code__, scope, function.__name__, None, closure or None)
     copies.memo[id(function)] = made
     for cell, new_cell, new in zip(cells, closure, replaced, strict=True):
         if new:
@@ -69,9 +62,7 @@ def copy_function(function: types.FunctionType, copies: _Copies) -> Any:
     made.__kwdefaults__ = copies.copy(function.__kwdefaults__)
     for name in ("__qualname__", "__module__", "__doc__", "__annotations__"):
         setattr(made, name, getattr(function, name))
-    made.__dict__.update(
-        {name: copies.copy(value) for name, value in function.__dict__.items()}
-    )
+    made.__dict__.update({name: copies.copy(value) for name, value in function.__dict__.items()})
     return made
 
 

@@ -6,14 +6,14 @@ is put into a copy of the model object, like in `build`.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import keras
 
 from ramet.bridge import internals
 from ramet.bridge.build import Builder, copy_fresh
 from ramet.bridge.remake import remake
-from ramet.bridge.trace import Live, has_graph, trace
+from ramet.bridge.trace import has_graph, live_of, trace
 from ramet.errors import GraphError, OptionError
 from ramet.graph import Call, Graph, Ref
 from ramet.graph.names import counted
@@ -40,8 +40,7 @@ class Rerun:
     def model(self, model: Any, input_tensors: Any = None) -> Any:
         """Makes a model like the given one of new layers, on new inputs."""
         graph = trace(model)
-        live = graph.origin
-        assert isinstance(live, Live)
+        live = live_of(graph)
         builder = Builder("copy", graph)
         builder.copier.skip(model, internals.COMPILE_FIELDS)
         inputs = self._inputs(graph, builder, input_tensors)
@@ -86,8 +85,7 @@ class Rerun:
 
     def _inputs(self, graph: Graph, builder: Builder, given: Any) -> Tree:
         """Returns the new model's inputs, in the structure of the old ones."""
-        live = graph.origin
-        assert isinstance(live, Live)
+        live = live_of(graph)
         if given is None:
             return map_tree(
                 lambda ref: builder.tensor(live.tensors[ref.call][ref.index]),
@@ -107,11 +105,8 @@ class Rerun:
         _check_structure(graph, given)
         return map_tree(_as_input, given)
 
-    def _run(
-        self, graph: Graph, call: Call, builder: Builder, tensors: dict[Ref, Any]
-    ) -> None:
-        assert call.layer is not None
-        record = graph.layers[call.layer]
+    def _run(self, graph: Graph, call: Call, builder: Builder, tensors: dict[Ref, Any]) -> None:
+        record = graph.layers[cast("str", call.layer)]
         layer = self._new_layer(record.origin)
 
         def fill(leaf: Any) -> Any:
@@ -126,8 +121,7 @@ class Rerun:
             raise
         flat = keras.tree.flatten(outputs)
         self._check_outputs(graph, call, len(flat))
-        live = graph.origin
-        assert isinstance(live, Live)
+        live = live_of(graph)
         for index, tensor in enumerate(live.tensors[call.name]):
             if index < len(flat):
                 tensors[Ref(call.name, index)] = flat[index]
@@ -179,7 +173,7 @@ def _needed_calls(graph: Graph) -> list[Call]:
     Calls that only served masks are left out: Keras derives masks anew.
     """
     needed = {ref.call for ref in leaves(graph.outputs)}
-    for call in reversed(graph.calls.values()):
+    for call in reversed([*graph.calls.values()]):
         if call.name in needed:
             written = {k: v for k, v in call.kwargs.items() if k not in call.derived}
             for leaf in leaves((call.args, written)):
@@ -204,8 +198,7 @@ def _check_structure(graph: Graph, given: Any) -> None:
     def names(tree: Any) -> Any:
         return keras.tree.map_structure(lambda tensor: tensor.name, tree)
 
-    live = graph.origin
-    assert isinstance(live, Live)
+    live = live_of(graph)
     expected = internals.structures_of(live.function)[0]
     try:
         keras.tree.assert_same_structure(given, expected)

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import keras
 
 from ramet.bridge import internals
-from ramet.errors import ModelError
+from ramet.errors import GraphError, ModelError
 from ramet.graph import Call, Graph, Layer, Ref, Spec
 from ramet.graph.names import unique_name
 from ramet.graph.tree import Tree, map_tree
@@ -26,13 +26,26 @@ class Live:
     tensors: dict[str, tuple[Any, ...]]
     """The symbolic outputs of every call."""
 
-    def build(
-        self, graph: Graph, *, weights: str, seed: int | None, name: str | None
-    ) -> Any:
+    def build(self, graph: Graph, *, weights: str, seed: int | None, name: str | None) -> Any:
         """Makes a model of the graph; see `Graph.build`."""
         from ramet.bridge.build import build
 
         return build(graph, weights=weights, seed=seed, name=name)
+
+
+def live_of(graph: Graph) -> Live:
+    """Returns the live objects that a graph was read from.
+
+    Raises:
+        GraphError: If it was written by hand.
+    """
+    if not isinstance(graph.origin, Live):
+        message = (
+            f"graph '{graph.name}' was not traced from a model, so there are no layers "
+            "to build it with; make it with ramet.trace(model)"
+        )
+        raise GraphError(message)
+    return graph.origin
 
 
 def trace(model: Any) -> Graph:
@@ -139,9 +152,7 @@ class _Recorder:
     layers: dict[str, Layer] = field(default_factory=dict[str, Layer])
     calls: dict[str, Call] = field(default_factory=dict[str, Call])
     nodes: dict[str, Any] = field(default_factory=dict[str, Any])
-    tensors: dict[str, tuple[Any, ...]] = field(
-        default_factory=dict[str, tuple[Any, ...]]
-    )
+    tensors: dict[str, tuple[Any, ...]] = field(default_factory=dict[str, tuple[Any, ...]])
     keys: dict[int, str] = field(default_factory=dict[int, str])
     """Key of each operation in `layers`, by identity."""
     refs: dict[int, Ref] = field(default_factory=dict[int, Ref])
@@ -237,7 +248,7 @@ class _Recorder:
         """Returns the reference of a tensor, also of a copy of a recorded one."""
         found = self.refs.get(id(tensor))
         if found is None:
-            node, index = internals.producer(tensor) or (None, 0)
+            node, index = cast("tuple[Any, int]", internals.producer(tensor))
             found = self.refs[id(tensor)] = self.refs[id(node.outputs[index])]
         return found
 
@@ -271,9 +282,7 @@ def _made_by(tensor: Any, node: Any) -> bool:
 def _derived(args: Any, kwargs: dict[str, Any]) -> Iterator[str]:
     """Yields the arguments that are the very masks Keras had attached, or none."""
     tensors = [
-        leaf
-        for leaf in keras.tree.flatten((args, kwargs))
-        if isinstance(leaf, keras.KerasTensor)
+        leaf for leaf in keras.tree.flatten((args, kwargs)) if isinstance(leaf, keras.KerasTensor)
     ]
     attached = {id(internals.get_keras_mask(tensor)) for tensor in tensors}
     attached.discard(id(None))
@@ -307,9 +316,7 @@ def _earlier_calls(met: set[int]) -> Callable[[Any], Any]:
     return earlier
 
 
-def _in_order(
-    tensors: list[Any], needs: Callable[[Any], Iterator[Any]]
-) -> list[Any]:
+def _in_order(tensors: list[Any], needs: Callable[[Any], Iterator[Any]]) -> list[Any]:
     """Lists the nodes above some tensors so that each comes after what it needs.
 
     `needs` yields, for a node, tensors or nodes. Walks without recursion: a chain

@@ -19,9 +19,7 @@ from ramet.graph.tree import Tree
 class Origin(Protocol):
     """Where a graph was read from, and how a model is made of it again."""
 
-    def build(
-        self, graph: "Graph", *, weights: str, seed: int | None, name: str | None
-    ) -> Any:
+    def build(self, graph: "Graph", *, weights: str, seed: int | None, name: str | None) -> Any:
         """Makes a model of the graph."""
         ...
 
@@ -77,6 +75,9 @@ class Graph:
 
         Raises:
             GraphError: If the graph was not traced from a model.
+            OptionError: If an option has a value that it cannot have.
+            StateError: If a weight's initializer cannot be known.
+            CopyError: If a layer holds something that cannot be copied.
         """
         if self.origin is None:
             message = (

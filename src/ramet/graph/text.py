@@ -1,9 +1,10 @@
 """A graph as text that reads like code: one line per call."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ramet.graph.names import counted
 from ramet.graph.parts import Call, Ref, Spec
+from ramet.graph.tree import Tree
 
 if TYPE_CHECKING:
     from ramet.graph.core import Graph
@@ -17,11 +18,7 @@ def graph_text(graph: "Graph") -> str:
     width = max((len(target) for target, _ in rows), default=0)
     lines += [f"  {target:<{width}} = {source}" for target, source in rows]
     lines.append(f"  return {_value(graph, graph.outputs)}")
-    nested = {
-        id(layer.origin): layer
-        for layer in graph.layers.values()
-        if layer.graph is not None
-    }
+    nested = {id(layer.origin): layer for layer in graph.layers.values() if layer.graph is not None}
     for layer in nested.values():
         lines += [f"  {line}" for line in str(layer.graph).splitlines()]
     return "\n".join(lines)
@@ -49,18 +46,25 @@ def _source(graph: "Graph", call: Call) -> str:
     return f"{layer.kind}{shared}({', '.join(shown)})"
 
 
-def _value(graph: "Graph", value: Any) -> str:
+def _value(graph: "Graph", value: Tree) -> str:
     if isinstance(value, Ref):
         several = len(graph.calls[value.call].outputs) > 1
         return f"{value.call}.{value.index}" if several else value.call
     if isinstance(value, dict):
-        items = [f"{key}: {_value(graph, item)}" for key, item in value.items()]
-        return f"{{{', '.join(items)}}}"
+        pairs = cast("dict[Any, Tree]", value).items()
+        return f"{{{', '.join(f'{key}: {_value(graph, item)}' for key, item in pairs)}}}"
     if isinstance(value, (list, tuple)):
-        items = ", ".join(_value(graph, item) for item in value)
+        items = [_value(graph, item) for item in cast("list[Tree]", value)]
         if isinstance(value, list):
-            return f"[{items}]"
-        return f"({items},)" if len(value) == 1 else f"({items})"
-    if value is None or isinstance(value, (bool, int, float, str, slice)):
+            return f"[{', '.join(items)}]"
+        return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
+    return _constant(value)
+
+
+def _constant(value: Any) -> str:
+    if value is None or isinstance(value, (bool, int, float, str)):
         return repr(value)
+    if isinstance(value, slice):
+        ends = [cast("Any", value).start, cast("Any", value).stop]
+        return ":".join("" if end is None else str(end) for end in ends)
     return f"<{type(value).__name__}>"

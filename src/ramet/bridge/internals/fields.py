@@ -1,0 +1,186 @@
+"""Attributes of live objects, by the part they play in a copy."""
+
+import functools
+import sys
+from typing import Any
+
+import keras
+from keras.src.optimizers.base_optimizer import BaseOptimizer
+from keras.src.utils import tracking
+
+NODE_LISTS = ("_inbound_nodes", "_outbound_nodes")
+"""Calls of an operation. They are made by replay, not copied."""
+
+GRAPH_FIELDS = frozenset(
+    {
+        "_inputs_struct",
+        "_outputs_struct",
+        "_inputs",
+        "_outputs",
+        "_nodes",
+        "_nodes_by_depth",
+        "_operations",
+        "_operations_by_depth",
+    }
+)
+"""What `keras.Function` knows of its graph. Made anew from the replayed calls."""
+
+COMPILED_FIELDS = frozenset({"train_function", "test_function", "predict_function", "_jax_state"})
+"""Compiled functions of a model, bound to its variables, and JAX's state of a
+running `fit`. A copy starts without them and compiles its own."""
+
+COMPILE_FIELDS = frozenset(
+    {
+        "optimizer",
+        "loss",
+        "compiled",
+        "_compile_loss",
+        "_compile_metrics",
+        "_loss_tracker",
+        "_compile_config",
+        "_compiled_trainable_state",
+    }
+)
+"""What `compile` sets. Left out where a model gets new layers and compiles anew."""
+
+ID_KEYED_FIELDS = frozenset(
+    {
+        "_trainable_variables_indices",
+        "_var_to_optimizer_idx",
+        "_exclude_from_weight_decay",
+        "_exclude_from_weight_decay_cache",
+    }
+)
+"""Dicts and sets of an optimizer whose keys are made of the ids of variables."""
+
+LOSS_IDS = "_loss_ids"
+"""Ids of the tensors in a layer's list of losses."""
+
+STORED_IDS = "stored_ids"
+"""Ids of what a `Tracker` holds, by store."""
+
+VARIABLE_VALUE = "_value"
+"""The backend's value inside a Keras variable."""
+
+
+LOSSES = "_losses"
+"""Losses that a layer added during its last call."""
+
+TRACKED_COLLECTIONS: tuple[type, ...] = tuple(
+    kind for name, kind in vars(tracking).items() if name.startswith("Tracked")
+)
+"""What Keras turns a layer's lists, dicts and sets into. They report to a tracker."""
+
+STATEFUL = (
+    keras.Variable,
+    keras.Operation,
+    keras.KerasTensor,
+    keras.random.SeedGenerator,
+    keras.Metric,
+    BaseOptimizer,
+)
+"""Classes whose instances belong to one model and must not be shared with a copy."""
+
+
+@functools.cache
+def slots_of(kind: type) -> tuple[str, ...]:
+    """Returns the names of the attributes that a class keeps in slots."""
+    found: list[str] = []
+    for base in kind.__mro__:
+        slots = vars(base).get("__slots__", ())
+        found += (slots,) if isinstance(slots, str) else slots
+    return tuple(name for name in found if name not in ("__dict__", "__weakref__"))
+
+
+def live_attributes(obj: Any) -> dict[str, Any]:
+    """Returns the instance attributes of an object, those in slots too."""
+    attributes = dict(getattr(obj, "__dict__", {}))
+    for name in slots_of(type(obj)):
+        if hasattr(obj, name):
+            attributes[name] = getattr(obj, name)
+    return attributes
+
+
+def set_attribute(obj: Any, name: str, value: Any) -> None:
+    """Sets an attribute past `__setattr__`, which would track or wrap the value."""
+    if name in slots_of(type(obj)):
+        object.__setattr__(obj, name, value)
+    else:
+        vars(obj)[name] = value
+
+
+def set_state(obj: Any, state: Any) -> None:
+    """Gives an object the state that its `__reduce_ex__` told, as `copy` does."""
+    if hasattr(type(obj), "__setstate__"):
+        obj.__setstate__(state)
+        return
+    fields, slots = state if isinstance(state, tuple) else (state, None)
+    vars(obj).update(fields or {})
+    for name, value in (slots or {}).items():
+        object.__setattr__(obj, name, value)
+
+
+def _torch() -> Any:
+    return sys.modules.get("torch")
+
+
+def is_torch_module(value: Any) -> bool:
+    """Tells whether a value is a module of PyTorch."""
+    return _torch() is not None and isinstance(value, _torch().nn.Module)
+
+
+def is_torch_tensor(value: Any) -> bool:
+    """Tells whether a value is a tensor of PyTorch."""
+    return _torch() is not None and isinstance(value, _torch().Tensor)
+
+
+def is_torch_parameter(value: Any) -> bool:
+    """Tells whether a value is a parameter of PyTorch."""
+    return _torch() is not None and isinstance(value, _torch().nn.Parameter)
+
+
+def is_backend_state(value: Any) -> bool:
+    """Tells whether a value is a variable, parameter or module of a backend."""
+    tensorflow = sys.modules.get("tensorflow")
+    if tensorflow is not None and isinstance(value, (tensorflow.Variable, tensorflow.Module)):
+        return True
+    return is_torch_module(value) or is_torch_parameter(value)
+
+
+def empty_like(nodes: Any) -> Any:
+    """Returns an empty list of the same class; TensorFlow wraps some lists."""
+    wrapped = type(nodes).__name__ == "ListWrapper"
+    return type(nodes)([]) if wrapped else type(nodes)()
+
+
+def tensorflow_wrapper(value: Any) -> Any | None:
+    """Returns the plain content of a list, dict or tuple that TensorFlow wrapped."""
+    plain = {"ListWrapper": list, "_DictWrapper": dict, "_TupleWrapper": tuple}
+    kind = plain.get(type(value).__name__)
+    return None if kind is None else kind(value)
+
+
+def sparse_tensor(values: Any) -> Any:
+    """Makes a sparse tensor of the backend in use from a dense array."""
+    if keras.backend.backend() == "tensorflow":
+        return sys.modules["tensorflow"].sparse.from_dense(values)
+    from jax.experimental import sparse
+
+    return sparse.BCOO.fromdense(values, n_batch=1)
+
+
+def to_numpy(value: Any) -> Any:
+    """Returns the values of a tensor of any backend; strings and sparse ones too."""
+    if isinstance(value, keras.Variable):
+        value = value.value
+    todense = getattr(value, "todense", None)
+    if todense is not None:
+        value = todense()
+    tensorflow = sys.modules.get("tensorflow")
+    if tensorflow is not None and isinstance(value, tensorflow.SparseTensor):
+        value = tensorflow.sparse.to_dense(value)
+    if tensorflow is not None and isinstance(value, tensorflow.RaggedTensor):
+        value = value.to_tensor()
+    if tensorflow is not None and tensorflow.is_tensor(value):
+        return value.numpy()
+    return keras.ops.convert_to_numpy(value)

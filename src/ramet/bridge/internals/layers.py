@@ -1,0 +1,164 @@
+"""What layers, models and optimizers keep to themselves."""
+
+import contextlib
+import random
+from collections.abc import Generator
+from typing import Any
+
+import keras
+import numpy as np
+from keras.src.models.functional import Functional
+from keras.src.ops.function import make_node_key
+from keras.src.trainers.trainer import Trainer
+
+from ramet.bridge.internals.symbolic import node_index
+
+
+def set_functional(model: Any, inputs: Any, outputs: Any) -> None:
+    """Gives a Sequential model the graph between two symbolic tensors."""
+    model._functional = Functional(inputs=inputs, outputs=outputs)
+    model.built = True
+
+
+def adopt_layers(model: Any) -> Any:
+    """Makes a model track the layers of its graph, and only those of it.
+
+    Returns:
+        The model; a Functional one in place of a Sequential one whose graph is
+        not a chain of layers any more.
+    """
+    if isinstance(model, keras.Sequential):
+        function = model._functional
+        adopt_layers(function)
+        if not _is_chain(function):
+            vars(function)["name"] = model.name
+            return function
+        model._layers = list(function._operations)
+        return model
+    for layer in model.layers:
+        model._tracker.track(layer)
+    return model
+
+
+def _is_chain(function: Any) -> bool:
+    operations = function._operations
+    return len(function._inputs) == len(function._outputs) == 1 and all(
+        isinstance(operation, keras.Layer)
+        and len(node.input_tensors) <= 1
+        and not node.arguments.kwargs.keys() - {"mask", "training"}
+        for operation in operations
+        for node in operation._inbound_nodes
+        if make_node_key(operation, node_index(node)) in function._nodes
+    )
+
+
+def reset_compile(model: Any) -> None:
+    """Makes a model look as if it had not been compiled."""
+    fields = vars(model)
+    fields["compiled"] = False
+    for name in ("loss", "_compile_loss", "_compile_metrics", "_loss_tracker"):
+        fields[name] = None
+
+
+def compile_arguments(model: Any) -> dict[str, Any] | None:
+    """Returns what `compile` was called with; `None` if it was not, or is custom."""
+    custom = type(model).compile is not Trainer.compile
+    if not model.compiled or custom or not hasattr(model, "_compile_config"):
+        return None
+    return model._compile_config.config
+
+
+def sublayers_of(layer: Any) -> list[Any]:
+    """Returns the layers that a layer tracks directly."""
+    return list(layer._layers)
+
+
+def all_layers(layer: Any) -> list[Any]:
+    """Returns a layer and every layer below it, each once."""
+    return layer._flatten_layers()
+
+
+def own_variables(layer: Any) -> list[Any]:
+    """Returns the variables that a layer tracks itself, not those of sublayers."""
+    return [*layer._trainable_variables, *layer._non_trainable_variables]
+
+
+def layer_state(layer: Any) -> list[Any]:
+    """Returns the variables that a layer tracks itself, its seeds included."""
+    return own_variables(layer) + [seed.state for seed in own_seed_generators(layer)]
+
+
+def own_seed_generators(layer: Any) -> list[Any]:
+    """Returns the seed generators that a layer tracks itself."""
+    return list(layer._seed_generators)
+
+
+def own_metrics(layer: Any) -> list[Any]:
+    """Returns the metrics that a layer tracks itself."""
+    return list(layer._metrics)
+
+
+def first_state(generator: Any) -> np.ndarray:
+    """Returns the state a new seed generator would have: a drawn one if none was given."""
+    seed = generator._initial_seed
+    if seed is None:
+        seed = random.randint(1, int(1e9))  # noqa: S311 what Keras draws from, not a secret
+    return np.array([seed, 0]).astype(generator.state.dtype)
+
+
+def may_create_weights(layer: Any) -> bool:
+    """Tells whether a layer is not built and has a `build` of its own."""
+    return not layer.built and not getattr(layer.build, "_is_default", False)
+
+
+def is_container(model: Any) -> bool:
+    """Tells whether a model is made of its layers alone, so that they can be remade."""
+    return isinstance(model, (keras.Function, keras.Sequential))
+
+
+def reset_initializer(initializer: Any) -> None:
+    """Draws a new seed for an initializer whose author gave it none."""
+    if initializer._init_seed is None:
+        initializer.seed = random.randint(1, int(1e9))  # noqa: S311 what Keras draws from, not a secret
+
+
+def variable_key(optimizer: Any, variable: Any) -> Any:
+    """Returns the key under which an optimizer keeps a variable's slot."""
+    return optimizer._var_key(variable)
+
+
+def optimizer_targets(optimizer: Any) -> list[Any]:
+    """Returns the variables that an optimizer was built for."""
+    return optimizer._trainable_variables
+
+
+def build_shapes(layer: Any) -> dict[str, Any] | None:
+    """Returns the arguments that a layer's `build` was called with."""
+    return layer._build_shapes_dict
+
+
+def forget_variables(layer: Any) -> None:
+    """Makes a built layer look unbuilt, so that `build` can make its weights anew."""
+    tracker = layer._tracker
+    tracker.unlock()
+    for variable in own_variables(layer):
+        tracker.untrack(variable)
+    layer.built = False
+
+
+@contextlib.contextmanager
+def untouched_losses(model: Any) -> Generator[None]:
+    """Restores the losses that layers remember from their last call."""
+    names = ("_losses", "_loss_ids")
+    saved = [
+        (getattr(layer, name), list(getattr(layer, name)))
+        for layer in all_layers(model)
+        for name in names
+    ]
+    try:
+        yield
+    finally:
+        for collection, items in saved:
+            collection.clear()
+            add = collection.update if isinstance(collection, set) else collection.extend
+            add(items)

@@ -1,0 +1,75 @@
+"""What lies around a model: Keras's global state, and who raised an exception."""
+
+import contextlib
+import random
+import sys
+from collections.abc import Generator
+
+import keras
+import numpy as np
+from keras.src.backend.common import global_state
+
+
+def unwrapped(error: Exception) -> Exception:
+    """Returns what a layer's `__init__` raised, which `from_config` wraps."""
+    inner = error.__context__
+    wrapped = str(error).startswith("Error when deserializing class")
+    return inner if wrapped and isinstance(inner, Exception) else error
+
+
+def raised_by_user(error: Exception) -> bool:
+    """Tells whether an exception comes from a user's code, not from Keras or Python."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    module = "" if trace is None else trace.tb_frame.f_globals.get("__name__", "")
+    return module.partition(".")[0] not in ("keras", "ramet", "")
+
+
+@contextlib.contextmanager
+def untouched_names() -> Generator[None]:
+    """Restores the counters from which Keras makes names, after use."""
+    counters = global_state.get_global_attribute("object_name_uids")
+    saved = dict(counters or {})
+    try:
+        yield
+    finally:
+        counters = global_state.get_global_attribute("object_name_uids")
+        if counters is not None:
+            counters.clear()
+            counters.update(saved)
+
+
+@contextlib.contextmanager
+def untouched_randomness() -> Generator[None]:
+    """Restores the generators of random numbers that initializers draw from."""
+    generator = global_state.get_global_attribute("global_seed_generator")
+    state, numpy_state = random.getstate(), np.random.get_state()  # noqa: NPY002 users' initializers may draw from the global one
+    try:
+        yield
+    finally:
+        random.setstate(state)
+        np.random.set_state(numpy_state)  # noqa: NPY002 the same
+        global_state.set_global_attribute("global_seed_generator", generator)
+
+
+def seed_globals(seed: int) -> None:
+    """Seeds the generators of random numbers that initializers draw from."""
+    random.seed(seed)
+    np.random.seed(seed % 2**32)  # noqa: NPY002 the same
+    generator = keras.random.SeedGenerator(seed, name="global_seed_generator")
+    global_state.set_global_attribute("global_seed_generator", generator)
+
+
+@contextlib.contextmanager
+def fixed_randomness(seed: int) -> Generator[None]:
+    """Seeds every global generator of random numbers, and restores them after use."""
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(untouched_randomness())
+        stack.enter_context(untouched_names())
+        torch = sys.modules.get("torch")
+        if torch is not None:
+            stack.enter_context(torch.random.fork_rng())
+            torch.manual_seed(seed)
+        seed_globals(seed)
+        yield

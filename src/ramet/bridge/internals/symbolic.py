@@ -1,0 +1,185 @@
+"""Symbolic tensors, the calls that make them, and the graphs they form."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+from keras.src.ops.function import make_node_key
+from keras.src.ops.node import KerasHistory, Node
+
+
+def producer(tensor: Any) -> tuple[Any, int] | None:
+    """Returns the node that made a symbolic tensor and which output it is."""
+    history = getattr(tensor, "_keras_history", None)
+    if history is None or history.operation is None:
+        return None
+    node = history.operation._inbound_nodes[history.node_index]
+    return node, history.tensor_index
+
+
+def maker(tensor: Any) -> Any:
+    """Returns the operation that made a symbolic tensor."""
+    return tensor._keras_history.operation
+
+
+def node_index(node: Any) -> int:
+    """Returns the position of a node among the calls of its operation."""
+    return node.operation._inbound_nodes.index(node)
+
+
+def new_tensor(**spec: Any) -> Any:
+    """Makes a symbolic tensor without a history and without touching name counters."""
+    return keras.KerasTensor(**spec)
+
+
+def ragged_spec(tensor: Any) -> dict[str, Any]:
+    """Returns what a ragged symbolic tensor has beyond shape and dtype."""
+    if not getattr(tensor, "_ragged", False):
+        return {}
+    return {
+        "ragged": True,
+        "ragged_rank": getattr(tensor, "_ragged_rank", None),
+        "row_splits_dtype": getattr(tensor, "_row_splits_dtype", None),
+    }
+
+
+def new_node(operation: Any, args: Any, kwargs: Any, outputs: list[Any]) -> Any:
+    """Records a call without running it; wires it to operations and tensors."""
+    return Node(operation, call_args=args, call_kwargs=kwargs, outputs=outputs)
+
+
+def order_nodes(operation: Any, rank: dict[int, int]) -> None:
+    """Sorts the calls of an operation by the given rank of each node's id."""
+    nodes = operation._inbound_nodes
+    ordered = sorted(nodes, key=lambda node: rank.get(id(node), len(rank)))
+    if all(old is new for old, new in zip(nodes, ordered, strict=True)):
+        return
+    getattr(nodes, "_storage", nodes)[:] = ordered  # where TensorFlow wraps a list
+    for index, node in enumerate(ordered):
+        for position, tensor in enumerate(node.outputs):
+            tensor._keras_history = KerasHistory(operation, index, position)
+
+
+def calls_of(operation: Any) -> list[Any]:
+    """Returns the nodes of an operation, in the order in which it was called."""
+    return operation._inbound_nodes
+
+
+def functional_of(model: Any) -> Any | None:
+    """Returns the object that holds a model's graph, if it has one."""
+    if isinstance(model, keras.Sequential):
+        return model._functional
+    if isinstance(model, keras.Function):
+        return model
+    return None
+
+
+def is_input(tensor: Any) -> bool:
+    """Tells whether a symbolic tensor was made by `keras.Input`."""
+    made = producer(tensor)
+    return made is not None and isinstance(made[0].operation, keras.layers.InputLayer)
+
+
+def structures_of(function: Any) -> tuple[Any, Any]:
+    """Returns the inputs and outputs of a `keras.Function`, as the author gave them."""
+    return function._inputs_struct, function._outputs_struct
+
+
+def flat_inputs(function: Any) -> list[Any]:
+    """Returns the symbolic inputs of a `keras.Function`, in Keras's flat order."""
+    return function._inputs
+
+
+def set_structures(function: Any, inputs: Any, outputs: Any) -> None:
+    """Gives a `keras.Function` its symbolic inputs and outputs."""
+    fields = vars(function)
+    fields["_inputs_struct"], fields["_outputs_struct"] = inputs, outputs
+    fields["_inputs"] = keras.tree.flatten(inputs)
+    fields["_outputs"] = keras.tree.flatten(outputs)
+
+
+def map_graph(function: Any) -> None:
+    """Maps the graph between a `keras.Function`'s inputs and outputs.
+
+    Does what Keras's `map_graph` does, but without recursion and without
+    counting every name over all names. Costs O(calls).
+    """
+    fields = vars(function)
+    nodes, first_seen = _walk(fields["_inputs"], fields["_outputs"])
+    node_depth, operation_depth = _depths(nodes)
+    keys = {make_node_key(node.operation, node_index(node)) for node in nodes}
+    for tensor in fields["_inputs"]:
+        made = producer(tensor)
+        if made is None or made[0].operation in operation_depth:
+            continue
+        node = made[0]
+        if node.is_input:
+            operation_depth[node.operation] = node_depth[node] = 0
+            first_seen[node.operation] = -1
+            keys.add(make_node_key(node.operation, node_index(node)))
+    fields["_nodes"] = keys
+    fields["_nodes_by_depth"] = _by_depth(node_depth)
+    by_depth = _by_depth(operation_depth)
+    fields["_operations_by_depth"] = by_depth
+    fields["_operations"] = [
+        operation
+        for depth in sorted(by_depth, reverse=True)
+        for operation in _sorted_in_place(by_depth[depth], first_seen)
+    ]
+
+
+def _walk(inputs: list[Any], outputs: list[Any]) -> tuple[list[Any], dict[Any, int]]:
+    """Lists nodes depth first from the outputs, and when each operation was met."""
+    boundary = {id(tensor) for tensor in inputs}
+    done: dict[Any, None] = {}
+    skipped: set[Any] = set()
+    first_seen: dict[Any, int] = {}
+    for output in outputs:
+        stack: list[tuple[Any, Iterator[Any]]] = []
+        pending: Iterator[Any] = iter((output,))
+        while True:
+            for tensor in pending:
+                made = producer(tensor)
+                if made is None or made[0] in done or made[0] in skipped:
+                    continue
+                node = made[0]
+                if not node.is_input and id(tensor) in boundary:
+                    skipped.add(node)
+                    continue
+                first_seen.setdefault(node.operation, len(first_seen))
+                stack.append((node, pending))
+                pending = iter(() if node.is_input else node.input_tensors)
+                break
+            else:
+                if not stack:
+                    break
+                node, pending = stack.pop()
+                done[node] = None
+    return list(done), first_seen
+
+
+def _depths(nodes: list[Any]) -> tuple[dict[Any, int], dict[Any, int]]:
+    """Returns how far nodes and operations are from the outputs."""
+    node_depth: dict[Any, int] = {}
+    operation_depth: dict[Any, int] = {}
+    inside = set(nodes)
+    for node in reversed(nodes):
+        depth = max(node_depth.setdefault(node, 0), operation_depth.get(node.operation, 0))
+        operation_depth[node.operation] = node_depth[node] = depth
+        for parent in node.parent_nodes:
+            if parent in inside:
+                node_depth[parent] = max(depth + 1, node_depth.get(parent, 0))
+    return node_depth, operation_depth
+
+
+def _by_depth(depths: dict[Any, int]) -> dict[int, list[Any]]:
+    found: defaultdict[int, list[Any]] = defaultdict(list)
+    for item, depth in depths.items():
+        found[depth].append(item)
+    return found
+
+
+def _sorted_in_place(operations: list[Any], rank: dict[Any, int]) -> list[Any]:
+    operations.sort(key=rank.__getitem__)
+    return operations

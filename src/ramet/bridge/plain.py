@@ -1,0 +1,215 @@
+"""A structural copy of plain Python objects, each copied once.
+
+The memo is what keeps sharing: whatever is reached twice is copied once.
+"""
+
+import inspect
+import io
+import types
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ramet.bridge import functions, internals
+
+_MISSING: Any = object()
+
+_ATOMS: frozenset[type] = frozenset(
+    {
+        type(None),
+        bool,
+        int,
+        float,
+        complex,
+        str,
+        bytes,
+        type,
+        range,
+        type(Ellipsis),
+        type(NotImplemented),
+        types.ModuleType,
+        types.CodeType,
+        property,
+        inspect.Signature,
+    }
+)
+"""Types whose instances never change, so that a copy can have the same one."""
+
+
+class Uncopyable(Exception):  # noqa: N818 not an error yet: the layer may have another way
+    """An object that has no structural copy."""
+
+    def __init__(self, value: Any, *, remakable: bool = True) -> None:
+        """Remembers the object, and whether making its owner anew is safe."""
+        super().__init__(type(value).__name__)
+        self.kind = type(value).__qualname__
+        self.remakable = remakable
+
+
+class PlainCopier:
+    """Copies containers, functions, arrays, and objects that can be reduced."""
+
+    def __init__(self) -> None:
+        """Starts with nothing copied."""
+        self.memo: dict[int, Any] = {}
+        self._kept: list[Any] = []
+        self._handlers: dict[type, Callable[[Any], Any]] = {
+            **dict.fromkeys(_ATOMS, self._same),
+            list: self._list,
+            dict: self._dict,
+            tuple: self._tuple,
+            set: self._set,
+            frozenset: self._frozenset,
+            OrderedDict: self._ordered_dict,
+            types.FunctionType: self._function,
+            types.MethodType: self._method,
+            partial: self._partial,
+            slice: self._slice,
+            weakref.ReferenceType: self._weak_reference,
+        }
+
+    def copy(self, value: Any) -> Any:
+        """Returns the copy of a value; the same one whenever it is asked for."""
+        kind = type(value)
+        if kind in _ATOMS:
+            return value
+        found = self.memo.get(id(value), _MISSING)
+        if found is not _MISSING:
+            return found
+        handler = self._handlers.get(kind)
+        if handler is None:
+            handler = self._handlers[kind] = self._handler_for(kind, value)
+        return handler(value)
+
+    def _handler_for(self, kind: type, value: Any) -> Callable[[Any], Any]:
+        """Returns the way to copy a kind of object; asked once per kind."""
+        del kind
+        for base, handler in self._bases():
+            if isinstance(value, base):
+                return handler
+        return self._by_reduction
+
+    def _bases(self) -> tuple[tuple[Any, Callable[[Any], Any]], ...]:
+        """Lists classes with the way to copy their instances, special ones first."""
+        return (
+            ((type, np.dtype, np.generic, types.GetSetDescriptorType), self._same),
+            (np.ndarray, self._array),
+            (types.BuiltinFunctionType, self._builtin),
+            (io.IOBase, self._open_file),
+            (tuple, self._named_tuple),
+        )
+
+    def _same(self, value: Any) -> Any:
+        return value
+
+    def _open_file(self, value: Any) -> Any:
+        # Making the owner anew could truncate the file under the source.
+        raise Uncopyable(value, remakable=False)
+
+    def _list(self, value: list[Any]) -> list[Any]:
+        made: list[Any] = []
+        self.memo[id(value)] = made
+        made.extend([self.copy(item) for item in value])
+        return made
+
+    def _dict(self, value: dict[Any, Any]) -> dict[Any, Any]:
+        made: dict[Any, Any] = {}
+        self.memo[id(value)] = made
+        for key, item in value.items():
+            made[self.copy(key)] = self.copy(item)
+        return made
+
+    def _ordered_dict(self, value: Any) -> Any:
+        made = type(value)()
+        self.memo[id(value)] = made
+        for key, item in value.items():
+            made[self.copy(key)] = self.copy(item)
+        return made
+
+    def _tuple(self, value: tuple[Any, ...]) -> tuple[Any, ...]:
+        made = [self.copy(item) for item in value]
+        if all(old is new for old, new in zip(value, made, strict=True)):
+            return value
+        # A tuple can hold itself only through something that was copied above.
+        return self.memo.setdefault(id(value), tuple(made))
+
+    def _named_tuple(self, value: Any) -> Any:
+        if not hasattr(type(value), "_make"):
+            return self._by_reduction(value)
+        return self.memo.setdefault(id(value), value._make(map(self.copy, value)))
+
+    def _set(self, value: set[Any]) -> set[Any]:
+        made = self.memo[id(value)] = {self.copy(item) for item in value}
+        return made
+
+    def _frozenset(self, value: frozenset[Any]) -> frozenset[Any]:
+        made = self.memo[id(value)] = frozenset(self.copy(item) for item in value)
+        return made
+
+    def _slice(self, value: slice) -> slice:
+        parts = (value.start, value.stop, value.step)
+        return slice(*[self.copy(part) for part in parts])
+
+    def _weak_reference(self, value: Any) -> Any:
+        target = value()
+        return value if target is None else weakref.ref(self.copy(target))
+
+    def _array(self, value: np.ndarray) -> np.ndarray:
+        made = value.copy(order="K")
+        self.memo[id(value)] = made
+        if made.dtype.hasobject:
+            flat = made.reshape(-1)
+            flat[:] = [self.copy(item) for item in value.reshape(-1)]
+            made = self.memo[id(value)] = flat.reshape(value.shape)
+        return made
+
+    def _function(self, value: Any) -> Any:
+        return functions.copy_function(value, self)
+
+    def _method(self, value: types.MethodType) -> types.MethodType:
+        owner, function = self.copy(value.__self__), self.copy(value.__func__)
+        if owner is value.__self__ and function is value.__func__:
+            return value
+        return self.memo.setdefault(id(value), types.MethodType(function, owner))
+
+    def _builtin(self, value: Any) -> Any:
+        owner = getattr(value, "__self__", None)
+        if owner is None or isinstance(owner, (types.ModuleType, type)):
+            return value
+        return getattr(self.copy(owner), value.__name__)
+
+    def _partial(self, value: Any) -> Any:
+        if not functions.reaches_state(value):
+            return value
+        made = self.memo[id(value)] = type(value)(
+            self.copy(value.func),
+            *[self.copy(item) for item in value.args],
+            **{name: self.copy(item) for name, item in value.keywords.items()},
+        )
+        return made
+
+    def _by_reduction(self, value: Any) -> Any:
+        """Copies any other object the way `copy.deepcopy` would, with this memo."""
+        if hasattr(type(value), "__deepcopy__"):
+            return self.memo.setdefault(id(value), value.__deepcopy__(self.memo))
+        try:
+            reduced = value.__reduce_ex__(4)
+        except Exception as error:
+            raise Uncopyable(value) from error
+        if isinstance(reduced, str):
+            return value
+        function, args = reduced[:2]
+        state, items, pairs = (*reduced[2:5], None, None, None)[:3]
+        self._kept.append(reduced)
+        made = self.memo[id(value)] = function(*[self.copy(item) for item in args])
+        if state is not None:
+            internals.set_state(made, self.copy(state))
+        for item in items or ():
+            made.append(self.copy(item))
+        for key, item in pairs or ():
+            made[self.copy(key)] = self.copy(item)
+        return made

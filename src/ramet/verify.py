@@ -1,0 +1,168 @@
+"""`verify`: whether two models are the same, and if not, where they part."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from ramet.bridge import compare
+from ramet.bridge.samples import Sample, samples
+from ramet.bridge.trace import check_model
+from ramet.errors import DifferenceError
+from ramet.graph.names import counted
+
+_SHOWN = 3
+"""How many differences of a kind the table shows; `Check.differences` has all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One aspect in which two models were compared."""
+
+    name: str
+    """The aspect: structure, sharing, state, outputs or training."""
+    differences: tuple[str, ...]
+    """How the models differ, in words; empty if they do not."""
+    scope: str
+    """What was compared, or why nothing was."""
+    done: bool = True
+    """Whether the comparison could be made."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether no difference was found."""
+        return not self.differences
+
+    @property
+    def verdict(self) -> str:
+        """`same`, `different` or `not checked`."""
+        if not self.done:
+            return "not checked"
+        return "same" if self.ok else "different"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What `verify` found. Printed, it is a table."""
+
+    first: str
+    """Name of the first model."""
+    second: str
+    """Name of the second model."""
+    checks: tuple[Check, ...]
+    """The aspects in which they were compared."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the models are the same in every aspect that was checked."""
+        return all(check.ok for check in self.checks)
+
+    def raise_if_different(self) -> None:
+        """Raises an error that names the first difference of each kind.
+
+        Raises:
+            DifferenceError: If the models differ.
+        """
+        if not self.ok:
+            found = [f"{c.name}: {c.differences[0]}" for c in self.checks if not c.ok]
+            message = (
+                f"models '{self.first}' and '{self.second}' differ in {'; '.join(found)}; "
+                "print the report to see more"
+            )
+            raise DifferenceError(message)
+
+    def __rich__(self) -> Table:
+        """Returns the report as a table for rich."""
+        verdict = "the same" if self.ok else "different"
+        table = Table(title=f"{self.first} and {self.second}: {verdict}", title_justify="left")
+        for column in ("aspect", "verdict", "found"):
+            table.add_column(column)
+        for check in self.checks:
+            table.add_row(check.name, check.verdict, "\n".join(_lines(check)))
+        return table
+
+    def __str__(self) -> str:
+        """Returns the report as a table of plain text."""
+        console = Console(width=100, color_system=None)
+        with console.capture() as capture:
+            console.print(self)
+        return capture.get().rstrip()
+
+
+def _lines(check: Check) -> Iterator[str]:
+    if check.ok:
+        yield check.scope
+    yield from check.differences[:_SHOWN]
+    if len(check.differences) > _SHOWN:
+        yield f"and {counted(len(check.differences) - _SHOWN, 'more difference')}"
+
+
+def verify(first: Any, second: Any, *, inputs: Any = None, seed: int = 0) -> Report:
+    """Compares two models in structure, sharing, state and numbers, bit by bit.
+
+    Both are called on the same data, for inference and for training, without
+    changing either. The name of a model is not compared. Costs four calls.
+
+    Args:
+        first: A Keras model.
+        second: Another one.
+        inputs: Data to call the models with, in the structure of their inputs.
+            By default it is made up: shapes and dtypes are the model's own, and
+            integers stay within the vocabularies that they reach.
+        seed: Seed of the made-up data.
+
+    Returns:
+        A report: `report.ok`, `print(report)`, `report.raise_if_different()`.
+
+    Raises:
+        ModelError: If one of them is not a Keras model.
+    """
+    check_model(first)
+    check_model(second)
+    layers = counted(len(first.layers), "layer")
+    variables = counted(compare.count_variables(first), "variable")
+    checks = (
+        Check("structure", tuple(compare.structure(first, second)), layers),
+        Check("sharing", tuple(compare.sharing(first, second)), f"{layers}, {variables}"),
+        Check("state", tuple(compare.state(first, second)), variables),
+    )
+    given = None if inputs is None else Sample((inputs,), {})
+    runs = [
+        _run("outputs", first, second, given, seed, training=False),
+        _run("training", first, second, given, seed, training=True),
+    ]
+    return Report(first.name, second.name, (*checks, *runs))
+
+
+def _run(  # noqa: PLR0913 the options of one run
+    name: str, first: Any, second: Any, given: Sample | None, seed: int, *, training: bool
+) -> Check:
+    """Compares what two models compute on given data, or on the first that fits."""
+
+    def differences(sample: Sample) -> tuple[str, ...]:
+        return tuple(compare.outputs(first, second, sample, training=training))
+
+    if given is not None:
+        return Check(name, differences(given), "on the given inputs")
+    return _try_samples(name, first, seed, differences)
+
+
+def _try_samples(
+    name: str, model: Any, seed: int, differences: Callable[[Sample], tuple[str, ...]]
+) -> Check:
+    if not model.built:
+        return Check(name, (), "the model has not been built; pass inputs", done=False)
+    problem = "the shape of its inputs is not known; pass inputs"
+    for sample in samples(model, seed):
+        try:
+            return Check(name, differences(sample), "on made-up inputs")
+        except Exception as error:  # noqa: BLE001 data that does not fit may raise anything
+            problem = f"made-up inputs do not fit; pass inputs ({_first_line(error)})"
+    return Check(name, (), problem, done=False)
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0][:80]}" if lines else type(error).__name__
