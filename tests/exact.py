@@ -66,7 +66,9 @@ def is_stateful(x: Any) -> bool:
     return isinstance(x, kinds)
 
 
-def children(x: Any, *, internals: bool) -> Iterator[tuple[str, Any]]:
+def children(  # noqa: C901, PLR0912  one branch per kind of object
+    x: Any, *, internals: bool
+) -> Iterator[tuple[str, Any]]:
     """Give what an object refers to, in an order that is equal for equal objects."""
     if isinstance(x, (types.ModuleType, type)):
         return
@@ -91,7 +93,8 @@ def children(x: Any, *, internals: bool) -> Iterator[tuple[str, Any]]:
         return
     elif hasattr(x, "__dict__") and not type(x).__module__.split(".")[0].startswith(CLOSED):
         for name in sorted(vars(x)):
-            if internals or name not in INTERNAL:
+            # TensorFlow writes down under `_self_` what it may have to save.
+            if internals or not (name in INTERNAL or name.startswith("_self_")):
                 yield f".{name}", vars(x)[name]
 
 
@@ -130,9 +133,8 @@ def operations(model: Any) -> Found:
 
 def variables(model: Any) -> Found:
     """Find every variable of a model: weights, seeds, metrics, slots, and untracked ones."""
-    found = dict.fromkeys(id(v) for _, v in objects(model, keras.Variable))
     named = [(f"variables[{i}] {v.path}", v) for i, v in enumerate(model.variables)]
-    return named + [(p, v) for p, v in objects(model, keras.Variable) if id(v) in found]
+    return named + objects(model, keras.Variable)
 
 
 def bits(variable: keras.Variable) -> tuple[str, tuple, bytes]:
@@ -242,9 +244,9 @@ def wiring(function: keras.Function) -> list[tuple[str, Any]]:
     depths = sorted(function._nodes_by_depth, reverse=True)
     nodes = [node for depth in depths for node in function._nodes_by_depth[depth]]
     places = {id(t): ("input", i) for i, t in enumerate(function.inputs)}
-    for (i, node), output in itertools.product(enumerate(nodes), range(8)):
-        if output < len(node.outputs):
-            places.setdefault(id(node.outputs[output]), ("node", i, output))
+    for i, node in enumerate(nodes):
+        for output, tensor in enumerate(node.outputs):
+            places.setdefault(id(tensor), ("node", i, output))
 
     def refer(tensor: keras.KerasTensor) -> Any:
         return places.get(id(tensor), ("outside", tuple(tensor.shape), str(tensor.dtype)))
@@ -311,33 +313,45 @@ def first_difference(a: str, b: str) -> str:
     return "no difference"
 
 
+def assert_same_attributes(path: str, x: Any, y: Any) -> None:
+    """Two operations have equal flags, and public attributes of the same names and types."""
+    for flag in (
+        "name",
+        "path",
+        "trainable",
+        "built",
+        "supports_masking",
+        "dtype",
+        "compute_dtype",
+    ):
+        ours, theirs = getattr(x, flag, None), getattr(y, flag, None)
+        assert ours == theirs, f"{path}.{flag} is {ours!r} and {theirs!r}"
+    ours, theirs = (
+        {n: type(v) for n, v in vars(op).items() if n[0] != "_" and n not in MODEL_FUNCTIONS}
+        for op in (x, y)
+    )
+    gone, added = sorted(ours.keys() - theirs.keys()), sorted(theirs.keys() - ours.keys())
+    assert not gone, f"the twin of {path} lacks attributes: {gone}"
+    assert not added, f"the twin of {path} has other attributes too: {added}"
+    for name, kind in ours.items():
+        assert kind is theirs[name], f"{path}.{name} is a {kind} and a {theirs[name]}"
+
+
+def assert_same_wiring(path: str, x: Any, y: Any) -> None:
+    """Two graphs have equal inputs, outputs, nodes and masks."""
+    lines, others = wiring(x), wiring(y)
+    for (what, ours), (_, theirs) in zip(lines, others, strict=False):
+        assert ours == theirs, f"{path}: {what} differ:\n  {ours}\n  {theirs}"
+    assert len(lines) == len(others), f"{path}: the numbers of nodes differ"
+
+
 def assert_same_structure(a: Any, b: Any) -> None:
     """Classes, names, flags, specs, wiring, masks, configs and attributes are the same."""
     for path, x, y in pairs(a, b):
         assert type(x) is type(y), f"{path} is a {type(x)} and a {type(y)}"
-        for flag in (
-            "name",
-            "path",
-            "trainable",
-            "built",
-            "supports_masking",
-            "dtype",
-            "compute_dtype",
-        ):
-            ours, theirs = getattr(x, flag, None), getattr(y, flag, None)
-            assert ours == theirs, f"{path}.{flag} is {ours!r} and {theirs!r}"
-        for name, value in vars(x).items():
-            if not name.startswith("_") and name not in MODEL_FUNCTIONS:
-                assert name in vars(y), f"{path} has the attribute {name!r}, its twin has not"
-                other = type(vars(y)[name])
-                assert type(value) is other, f"{path}.{name} is a {type(value)} and a {other}"
-        added = {n for n in vars(y) if not n.startswith("_")} - set(vars(x))
-        assert not added, f"the twin of {path} has other attributes too: {sorted(added)}"
+        assert_same_attributes(path, x, y)
         if isinstance(x, keras.Function):
-            lines, others = wiring(x), wiring(y)
-            for (what, ours), (_, theirs) in zip(lines, others, strict=False):
-                assert ours == theirs, f"{path}: {what} differ:\n  {ours}\n  {theirs}"
-            assert len(lines) == len(others), f"{path}: the numbers of nodes differ"
+            assert_same_wiring(path, x, y)
     for path, x in walk(b):
         if isinstance(x, enum.Enum):  # compared by identity, so a copy equals nothing
             assert any(x is member for member in type(x)), f"{path} is a copy of {x}"
@@ -420,13 +434,11 @@ def address(x: Any) -> Any:
 
 
 def stateful_objects(
-    model: Any, ignore: set[int]
+    model: Any,
 ) -> tuple[dict[int, str], dict[Any, str], dict[Any, str]]:
     """Find objects by id, and the buffers of variables and of everything, by address."""
     found, owned, buffers = {}, {}, {}
     for path, x in walk(model, internals=True):
-        if id(x) in ignore:
-            continue
         if is_stateful(x):
             found.setdefault(id(x), f"{path} ({type(x).__name__})")
         if isinstance(x, keras.Variable):
@@ -436,11 +448,10 @@ def stateful_objects(
     return found, owned, buffers
 
 
-def assert_disjoint(a: Any, b: Any, ignore: tuple[Any, ...] = ()) -> None:
+def assert_disjoint(a: Any, b: Any) -> None:
     """No object with state, and no buffer that can change, is part of both."""
-    skip = {id(x) for x in ignore}
     (ours, our_values, our_buffers), (theirs, their_values, their_buffers) = (
-        stateful_objects(m, skip) for m in (a, b)
+        stateful_objects(m) for m in (a, b)
     )
     common = [f"{ours[key]} is {theirs[key]}" for key in ours if key in theirs]
     assert not common, f"{len(common)} objects in common, the first: {common[0]}"
@@ -482,7 +493,7 @@ def reset_chance() -> None:
     keras.utils.set_random_seed(5)
 
 
-def outputs_of(model: Any, x: Any, training: bool) -> list[np.ndarray]:  # noqa: FBT001  Keras's argument
+def outputs_of(model: Any, x: Any, *, training: bool) -> list[np.ndarray]:
     """Call the model without compiling anything; give its outputs flat."""
     reset_chance()
     outputs = model(as_tensors(x), training=training)
@@ -513,12 +524,16 @@ def assert_same_inference(a: Any, b: Any, x: Any) -> None:
 
 def assert_same_outputs(a: Any, b: Any, x: Any) -> None:
     """Equal outputs of a call, a call in training mode, and `predict`; equal state afterwards."""
-    assert_equal_arrays(outputs_of(a, x, False), outputs_of(b, x, False), "inference")
+    assert_equal_arrays(
+        outputs_of(a, x, training=False), outputs_of(b, x, training=False), "inference"
+    )
     # A second round shows whether the seeds and statistics advance alike.
     for turn in ("first", "second"):
         what = f"{turn} call in training mode"
-        assert_equal_arrays(outputs_of(a, x, True), outputs_of(b, x, True), what)
+        assert_equal_arrays(outputs_of(a, x, training=True), outputs_of(b, x, training=True), what)
     assert_same_snapshot(snapshot(a), snapshot(b))
+    if keras.backend.backend() == "tensorflow" and not a.compiled:
+        a.run_eagerly = b.run_eagerly = True  # tracing each model again only costs time
     ours, theirs = (m.predict(x, batch_size=4, verbose=0) for m in (a, b))
     assert_equal_arrays(ours, theirs, "predict")
 
@@ -614,4 +629,5 @@ def assert_same_after_saving(a: Any, b: Any, tmp_path: Path, case: Any) -> None:
     states = [[(v.name, bits(v)) for v in m.variables] for m in (first, second)]
     assert states[0] == states[1], "the loaded models have different variables"
     x = case.inputs(np.random.default_rng(0))
-    assert_equal_arrays(outputs_of(first, x, False), outputs_of(second, x, False), "loaded")
+    ours, theirs = (outputs_of(m, x, training=False) for m in (first, second))
+    assert_equal_arrays(ours, theirs, "loaded")

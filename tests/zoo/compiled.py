@@ -6,7 +6,7 @@ import keras
 import numpy as np
 from keras import layers, losses, metrics, ops, optimizers
 
-from zoo.base import case, floats, one_hot
+from zoo.base import Draw, case, floats, one_hot
 
 
 def _net(outputs: int = 2) -> keras.Model:
@@ -27,7 +27,10 @@ def _two_heads() -> keras.Model:
     )
 
 
-def _trained(model: keras.Model, targets=floats(2)) -> keras.Model:
+_TWO = floats(2)
+
+
+def _trained(model: keras.Model, targets: Draw = _TWO) -> keras.Model:
     """Take two steps, so that the optimizer and the metrics have something to remember."""
     rng = np.random.default_rng(2)
     for _ in range(2):

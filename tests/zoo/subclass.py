@@ -63,15 +63,15 @@ def functional_keeps_tensors() -> keras.Model:
     return Tapped(3, scale=0.5)
 
 
-class WithTrainStep(keras.Model):
-    """A functional model whose `train_step` adds a metric of its own."""
+class WithLoss(keras.Model):
+    """A functional model whose loss adds a term and feeds a metric of its own."""
 
     def __init__(self, *args, **kwargs) -> None:
         super().__init__(*args, **kwargs)
         self.norm_tracker = keras.metrics.Mean(name="norm")
 
-    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        loss = super().compute_loss(x, y, y_pred, sample_weight, training)
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, **kwargs):
+        loss = super().compute_loss(x, y, y_pred, sample_weight, **kwargs)
         self.norm_tracker.update_state(ops.mean(ops.abs(y_pred)))
         return loss + 0.01 * ops.mean(ops.square(y_pred))
 
@@ -80,11 +80,11 @@ class WithTrainStep(keras.Model):
     "subclass-functional_compute_loss",
     inputs=floats(4),
     targets=floats(2),
-    custom_objects={"WithTrainStep": WithTrainStep},
+    custom_objects={"WithLoss": WithLoss},
 )
 def functional_compute_loss() -> keras.Model:
     x = keras.Input((4,))
-    return WithTrainStep(inputs=x, outputs=layers.Dense(2)(layers.Dropout(0.5)(x)))
+    return WithLoss(inputs=x, outputs=layers.Dense(2)(layers.Dropout(0.5)(x)))
 
 
 class NoConfig(keras.Model):
@@ -166,7 +166,7 @@ def containers() -> keras.Model:
 
 
 class ModelsInAttributes(keras.Model):
-    """An encoder and a decoder, one functional and one Sequential, and a model cut from the first."""
+    """A functional encoder, a Sequential decoder, and a model cut from the encoder."""
 
     def __init__(self, **kwargs) -> None:
         super().__init__(**kwargs)

@@ -51,11 +51,12 @@ def _layers(old: Any, new: Any) -> Iterator[str]:
 
 def _attributes(where: str, old: Any, new: Any) -> Iterator[str]:
     """Compares the plain public attributes, also those set after construction."""
+    ignored = {"name", *internals.LOOP_FIELDS}
     values = [
         {
             name: value
             for name, value in vars(item).items()
-            if isinstance(value, _PLAIN) and name != "name" and not name.startswith("_")
+            if isinstance(value, _PLAIN) and name not in ignored and not name.startswith("_")
         }
         for item in (old, new)
     ]

@@ -120,6 +120,7 @@ class Rerun:
             error.add_note(f"while calling layer '{record.name}' of '{graph.name}'")
             raise
         flat = keras.tree.flatten(outputs)
+        _check_are_tensors(flat, record.name)
         self._check_outputs(graph, call, len(flat))
         live = live_of(graph)
         for index, tensor in enumerate(live.tensors[call.name]):
@@ -136,6 +137,7 @@ class Rerun:
                 error.add_note(f"while cloning layer '{origin.name}'")
                 raise
             self._kept.append(origin)
+            _check_is_layer(self._made[id(origin)], origin)
         return self._made[id(origin)]
 
     def _make_layer(self, origin: Any) -> Any:
@@ -159,6 +161,29 @@ class Rerun:
                     f"{user}; let it give {counted(len(call.outputs), 'output')}"
                 )
                 raise GraphError(message)
+
+
+def _check_is_layer(made: Any, origin: Any) -> None:
+    if not isinstance(made, keras.Operation):
+        message = (
+            f"clone_function returned {_shown(made)} for layer '{origin.name}'; let it "
+            "return a layer: a new one, or the old one itself"
+        )
+        raise OptionError(message)
+
+
+def _check_are_tensors(outputs: list[Any], layer: str) -> None:
+    for output in outputs:
+        if not isinstance(output, keras.KerasTensor):
+            message = (
+                f"calling layer '{layer}' gave {_shown(output)} among its outputs; let "
+                "call_function return what the layer returns: symbolic tensors"
+            )
+            raise OptionError(message)
+
+
+def _shown(value: Any) -> str:
+    return "None" if value is None else f"a {type(value).__name__}"
 
 
 def _uses(graph: Graph) -> list[tuple[str, Tree]]:

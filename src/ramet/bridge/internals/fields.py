@@ -43,6 +43,9 @@ COMPILE_FIELDS = frozenset(
 )
 """What `compile` sets. Left out where a model gets new layers and compiles anew."""
 
+LOOP_FIELDS = frozenset({"stop_training", "stop_evaluating", "stop_predicting", "training"})
+"""Flags that `fit`, `evaluate` and `predict` set for themselves; `training` is PyTorch's."""
+
 ID_KEYED_FIELDS = frozenset(
     {
         "_trainable_variables_indices",
@@ -115,7 +118,8 @@ def set_state(obj: Any, state: Any) -> None:
         obj.__setstate__(state)
         return
     fields, slots = state if isinstance(state, tuple) else (state, None)
-    vars(obj).update(fields or {})
+    if fields:
+        vars(obj).update(fields)
     for name, value in (slots or {}).items():
         object.__setattr__(obj, name, value)
 

@@ -1,0 +1,308 @@
+"""Plain objects, functions and values: what a copy shares, and what it must not."""
+
+import collections
+import dataclasses
+import enum
+import functools
+import random
+import re
+import sys
+import types
+import weakref
+
+import keras
+import numpy as np
+import pytest
+from keras import layers, ops
+
+import ramet
+from ramet.bridge.build import Builder
+from ramet.bridge.functions import reaches_state
+from ramet.bridge.plain import PlainCopier, Uncopyable
+from ramet.bridge.values import ValueCopies, copy_value, same_bits
+
+
+def copied(value):
+    return PlainCopier().copy(value)
+
+
+@dataclasses.dataclass
+class Record:
+    items: list
+    parent: object = None
+
+
+class Slotted:
+    __slots__ = ("a", "b")
+
+    def __init__(self):
+        self.a = [1]
+
+
+class Color(enum.Enum):
+    RED = [1]
+
+
+Point = collections.namedtuple("Point", "x y")  # noqa: PYI024  a user's own
+
+MUTABLE = [
+    [1, [2]],
+    {"a": [1]},
+    {1, 2},
+    collections.OrderedDict(b=[1], a=2),
+    collections.defaultdict(list, a=[1]),
+    collections.deque([[1], 2], maxlen=3),
+    collections.Counter("abca"),
+    Record([1, 2]),
+    np.arange(6.0).reshape(2, 3).T,
+    np.array([[1], "x", None], dtype=object),
+    bytearray(b"ab"),
+    types.SimpleNamespace(a=[1]),
+]
+
+
+@pytest.mark.parametrize("value", MUTABLE, ids=lambda v: type(v).__name__)
+def test_mutable_objects_are_copied(value):
+    made = copied(value)
+    assert made is not value
+    assert type(made) is type(value)
+    if isinstance(value, np.ndarray):
+        assert np.array_equal(made, value)
+        assert made.strides == value.strides or value.dtype.hasobject
+        assert not np.shares_memory(made, value)
+    else:
+        assert made == value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [None, 1, "a", (1, (2, "b")), frozenset({1}), int, len, np.float32(1), np.dtype("int8"),
+     Color.RED, slice(1, 2), range(3), sys, weakref.ref, functools.partial(max, 1), re.compile("a")],
+    ids=str,
+)  # fmt: skip
+def test_immutable_objects_are_kept(value):
+    made = copied(value)
+    assert made is value or made == value
+
+
+def test_sharing_and_cycles_are_kept():
+    shared = [1]
+    record = Record([shared, shared])
+    record.parent = record
+    made = copied(record)
+    assert made.items[0] is made.items[1]
+    assert made.items[0] is not shared
+    assert made.parent is made
+
+
+def test_slots_and_named_tuples():
+    value = Slotted()
+    made = copied(value)
+    assert made.a == [1]
+    assert made.a is not value.a
+    assert not hasattr(made, "b")
+    point = copied(Point([1], 2))
+    assert type(point) is Point
+    assert point == Point([1], 2)
+
+
+def test_generators_of_random_numbers_go_on_alike_and_apart():
+    for value in (np.random.default_rng(3), random.Random(3)):
+        value.random()
+        made = copied(value)
+        assert [value.random() for _ in range(3)] == [made.random() for _ in range(3)]
+
+
+def test_weak_references_and_bound_methods_follow_the_copy():
+    record = Record([3, 1, 2])
+    value = {"owner": record, "ref": weakref.ref(record), "append": record.items.append,
+             "eq": record.__eq__}  # fmt: skip
+    made = copied(value)
+    assert made["ref"]() is made["owner"]
+    assert made["eq"].__self__ is made["owner"]
+    made["append"](9)
+    assert made["owner"].items == [3, 1, 2, 9]
+    assert record.items == [3, 1, 2]
+
+
+def test_own_deepcopy_is_respected():
+    class Special:
+        def __deepcopy__(self, memo):
+            return Special()
+
+    value = Special()
+    pair = copied([value, value])
+    assert pair[0] is pair[1]
+    assert pair[0] is not value
+
+
+def test_what_has_no_copy_says_so():
+    with pytest.raises(Uncopyable) as caught:
+        copied([i for i in (iter(lambda: 1, 2), (j for j in ()))])
+    assert caught.value.kind == "generator"
+
+
+# --- Functions ---
+
+module_layer = None
+
+
+def uses_module_layer(x):
+    return module_layer(x)
+
+
+def test_functions_are_kept_unless_they_reach_state():
+    numbers = [1]
+    dense = layers.Dense(1)
+    plain, bound = (lambda x: x + numbers[0]), (lambda x: dense(x))
+    assert not reaches_state(plain)
+    assert reaches_state(bound)
+    assert reaches_state(functools.partial(lambda layer, x: layer(x), dense))
+    assert reaches_state(lambda x, layer=dense: layer(x))
+    assert reaches_state(lambda x: [d(x) for d in [dense]])
+    assert reaches_state(dense.call)
+    assert not reaches_state(keras.activations.relu)
+    assert not reaches_state(np.mean)
+
+
+DATA = np.ones((2, 3), "float32")
+
+
+def assert_bound_to_the_copy(model, twin, change):
+    """Changes what the source's function reaches; the copy must not follow."""
+    before = ops.convert_to_numpy(twin(DATA))
+    assert np.array_equal(ops.convert_to_numpy(model(DATA)), before)
+    change()
+    assert not np.array_equal(ops.convert_to_numpy(model(DATA)), before)
+    assert np.array_equal(ops.convert_to_numpy(twin(DATA)), before)
+
+
+def test_a_closure_over_a_layer_of_the_model():
+    dense = layers.Dense(3, use_bias=False, name="tied")
+    inputs = keras.Input((3,))
+    outputs = layers.Lambda(lambda x: x @ ops.transpose(dense.kernel))(dense(inputs))
+    model = keras.Model(inputs, outputs)
+    twin = ramet.clone(model)
+    assert_bound_to_the_copy(model, twin, lambda: dense.kernel.assign(dense.kernel * 2))
+    own = twin.get_layer("tied").kernel
+    before = ops.convert_to_numpy(twin(DATA))
+    own.assign(own * 2)
+    np.testing.assert_allclose(ops.convert_to_numpy(twin(DATA)), before * 4, rtol=1e-5)
+
+
+def test_a_name_of_the_module_that_is_a_layer(monkeypatch):
+    monkeypatch.setattr(sys.modules[__name__], "module_layer", layers.Dense(3, name="global"))
+    inputs = keras.Input((3,))
+    model = keras.Model(inputs, layers.Lambda(uses_module_layer)(module_layer(inputs)))
+    twin = ramet.clone(model)
+    kernel = module_layer.kernel
+    assert_bound_to_the_copy(model, twin, lambda: kernel.assign(kernel * 2))
+
+
+def test_a_closure_over_a_loose_variable():
+    scale = keras.Variable(2.0)
+    model = keras.Sequential([keras.Input((3,)), layers.Lambda(lambda x: x * scale)])
+    twin = ramet.clone(model)
+    assert_bound_to_the_copy(model, twin, lambda: scale.assign(5.0))
+
+
+def test_a_closure_over_plain_data_is_shared():
+    seen = []
+    model = keras.Sequential([keras.Input((3,)), layers.Lambda(lambda x: (seen.append(1), x)[1])])
+    twin = ramet.clone(model)
+    assert twin.layers[0].function is model.layers[0].function
+
+
+def test_recursive_and_decorated_functions():
+    dense = layers.Dense(3)
+
+    def wrapper(function):
+        @functools.wraps(function)
+        def inner(*args):
+            return function(*args) + 0 * ops.sum(dense(DATA))
+
+        return inner
+
+    def power(x, n=2):
+        return x if n == 0 else power(x * 2, n - 1)
+
+    inputs = keras.Input((3,))
+    model = keras.Model(inputs, layers.Lambda(wrapper(power))(dense(inputs)))
+    twin = ramet.clone(model)
+    assert np.array_equal(*(ops.convert_to_numpy(m(DATA)) for m in (model, twin)))
+    function = twin.layers[-1].function
+    assert function.__name__ == "power"
+    assert function.__wrapped__ is power
+
+
+def test_compiled_functions_of_a_backend(backend):
+    class Compiled(layers.Layer):
+        def __init__(self, **kwargs):
+            super().__init__(**kwargs)
+            self.dense = layers.Dense(3)
+            self.fast = None
+
+        def build(self, shape):
+            self.dense.build(shape)
+
+        def slow(self, x):
+            return self.dense(x)
+
+        def call(self, x):
+            return self.slow(x) if self.fast is None else self.fast(x)
+
+    layer = Compiled(name="compiled")
+    model = keras.Sequential([keras.Input((3,)), layer])
+    if backend == "tensorflow":
+        import tensorflow as tf
+
+        layer.fast = tf.function(layer.slow)
+        twin = ramet.clone(model)
+        kernel = layer.dense.kernel
+        assert_bound_to_the_copy(model, twin, lambda: kernel.assign(kernel * 2))
+    elif backend == "jax":
+        import jax
+
+        layer.fast = jax.jit(layer.slow)
+        with pytest.raises(ramet.CopyError, match=r"layer 'compiled' .* 'fast' holds a"):
+            ramet.clone(model)
+        layer.fast = jax.jit(lambda x: x * 2)
+        assert ramet.clone(model).layers[0].fast is layer.fast
+
+
+# --- Values ---
+
+
+def test_values_are_copied_bit_by_bit_and_apart():
+    for dtype in ("float32", "bfloat16", "float16", "int8", "bool", "int32"):
+        old = keras.Variable(np.array([0, 1, 1]), dtype=dtype, trainable=False)
+        new = copy_value(old.value)
+        assert same_bits(*(ops.convert_to_numpy(v) for v in (old.value, new)))
+        assert new is not old.value
+
+
+def test_special_floats_keep_their_bits():
+    bits = np.array([0x7FC00001, 0xFF800000, 0x80000000, 0x00000001], "uint32")
+    old = keras.Variable(bits.view("float32"))
+    fields = {}
+    copies = ValueCopies()
+    copies.put(fields, "value", old.value)
+    copies.finish()
+    assert np.array_equal(ops.convert_to_numpy(fields["value"]).view("uint32"), bits)
+
+
+def test_same_bits_sees_types_shapes_and_signs():
+    a = np.zeros(2, "float32")
+    assert same_bits(a, a.copy())
+    assert not same_bits(a, -a)
+    assert not same_bits(a, a.astype("float64"))
+    assert not same_bits(a, a.reshape(2, 1))
+
+
+def test_a_layer_alone_can_be_copied():
+    layer = layers.Dense(3)
+    layer(DATA)
+    made = Builder("copy", None).copy(layer)
+    assert np.array_equal(*(ops.convert_to_numpy(one(DATA)) for one in (layer, made)))
+    assert made.kernel is not layer.kernel
+    assert made.build.__closure__ is not layer.build.__closure__
