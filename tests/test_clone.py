@@ -164,7 +164,10 @@ def test_what_is_not_a_model_is_refused(function, bad, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"weights": "fesh"}, r"unknown weights='fesh'; expected one of .*; did you mean 'fresh'\?"),
+        (
+            {"weights": "fesh"},
+            r"unknown weights='fesh'; expected one of .*; did you mean 'fresh'\?",
+        ),
         ({"weights": None}, "unknown weights=None"),
         ({"seed": 1}, r"seed=1 has no meaning with weights='copy'.*ask for weights='fresh'"),
         ({"weights": "fresh", "seed": "x"}, "seed must be an integer, got 'x'"),

@@ -32,7 +32,7 @@ def _quick_compiler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         "jax_persistent_cache_min_compile_time_secs": 0.0,
         "jax_persistent_cache_min_entry_size_bytes": -1,
     }
-    before = {name: getattr(jax.config, name) for name in settings}
+    before = {name: jax.config.values[name] for name in settings}
     for name, value in settings.items():
         jax.config.update(name, value)
     yield

@@ -375,7 +375,6 @@ TRAININGS: dict[str, Callable[[Any], Any]] = {
         m.get_layer("out").kernel, "regularizer", keras.regularizers.L2(1)
     ),
     "a slot": lambda m: m.optimizer.variables[-1].assign([3.0, 3.0]),
-    "a frozen layer": lambda m: setattr(m.get_layer("hidden"), "trainable", False),
 }
 
 

@@ -179,7 +179,10 @@ def guard_inputs_are_kept():
     model = keras.Model([a, b], layers.Identity()(a))
     twin = ramet.clone(model)
     facts = [
-        [(t.name, t.shape, t.dtype, t.sparse, t._keras_history.operation.optional) for t in m.inputs]
+        [
+            (t.name, t.shape, t.dtype, t.sparse, t._keras_history.operation.optional)
+            for t in m.inputs
+        ]
         for m in (model, twin)
     ]
     assert facts[0] == facts[1]
@@ -343,9 +346,11 @@ def test_an_output_that_cannot_be_computed_is_named():
     with pytest.raises(ramet.GraphError, match=r"layer 'split' .* gives 1 output, .* 'swap'"):
         ramet.clone_model(
             model,
-            clone_function=lambda old: layers.Lambda(lambda x: x * 2.0, name=old.name)
-            if old.name == "split"
-            else SwapLayer(name=old.name),
+            clone_function=lambda old: (
+                layers.Lambda(lambda x: x * 2.0, name=old.name)
+                if old.name == "split"
+                else SwapLayer(name=old.name)
+            ),
         )
 
 

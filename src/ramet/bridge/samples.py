@@ -15,8 +15,11 @@ from ramet.graph.tree import map_tree
 _BATCH = 2
 """Samples in a batch, where the model leaves it open."""
 
-SIZES = (8, 32, 128)
-"""What an open dimension is tried with: small first, larger for deep strides."""
+SIZES = (8, 32)
+"""What an open dimension is tried with."""
+
+_IMAGE_RANK, _IMAGE_SCALE = 4, 8
+"""From this rank on there are images, which deep strides shrink: so much larger."""
 
 _WORDS = np.array(["a b", "b c d", "d", "unheard of"])
 """Strings, where no vocabulary is known."""
@@ -143,7 +146,8 @@ def _array(spec: Spec, reached: _Reached, size: int, rng: np.random.Generator) -
 
 
 def _values(spec: Spec, reached: _Reached, size: int, rng: np.random.Generator) -> np.ndarray:
-    sizes = [_BATCH if at == 0 else size for at in range(len(spec.shape))]
+    scale = _IMAGE_SCALE if len(spec.shape) >= _IMAGE_RANK else 1
+    sizes = [size * scale if at else _BATCH for at in range(len(spec.shape))]
     shape = [known or guess for known, guess in zip(spec.shape, sizes, strict=True)]
     kind = np.dtype(_numpy_dtype(spec)).kind
     if kind == "U":
