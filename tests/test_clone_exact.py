@@ -25,6 +25,7 @@ def _quick_compiler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
         return
     import jax
+    from jax.experimental.compilation_cache import compilation_cache
 
     settings = {
         "jax_disable_most_optimizations": True,
@@ -35,9 +36,11 @@ def _quick_compiler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     before = {name: jax.config.values[name] for name in settings}
     for name, value in settings.items():
         jax.config.update(name, value)
+    compilation_cache.reset_cache()  # JAX looks at the settings once, at its first program
     yield
     for name, value in before.items():
         jax.config.update(name, value)
+    compilation_cache.reset_cache()
 
 
 def data(case: Case) -> tuple[Any, Any]:

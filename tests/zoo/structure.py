@@ -234,7 +234,7 @@ def cut_out_two_inputs() -> keras.Model:
     return keras.Model([a, b], y)
 
 
-@case("structure-feature_extractor", inputs=floats(4), targets=[floats(3), floats(2)])
+@case("structure-feature_extractor", inputs=[floats(4)], targets=[floats(3), floats(2)])
 def feature_extractor() -> keras.Model:
     x = keras.Input((4,))
     whole = keras.Sequential(

@@ -3,6 +3,7 @@
 The memo is what keeps sharing: whatever is reached twice is copied once.
 """
 
+import enum
 import inspect
 import io
 import types
@@ -96,7 +97,7 @@ class PlainCopier:
     def _bases(self) -> tuple[tuple[Any, Callable[[Any], Any]], ...]:
         """Lists classes with the way to copy their instances, special ones first."""
         return (
-            ((type, np.dtype, np.generic, types.GetSetDescriptorType), self._same),
+            ((type, enum.Enum, np.dtype, np.generic), self._same),
             (np.ndarray, self._array),
             (types.BuiltinFunctionType, self._builtin),
             (io.IOBase, self._open_file),
