@@ -223,7 +223,8 @@ def test_what_cannot_be_copied_is_named(held, kind):
     message = rf"layer 'holder' \(Holder\) cannot be copied: its attribute 'held' holds a {kind}"
     with pytest.raises(ramet.CopyError, match=message) as caught:
         ramet.clone(model)
-    assert "get_config" in str(caught.value)
+    assert "make it again on both" in str(caught.value)
+    assert ("get_config" in str(caught.value)) == ("ock" in kind)
     assert isinstance(caught.value, TypeError)
     assert vars(model.layers[0]) == before
 
@@ -268,7 +269,7 @@ def test_a_file_is_never_opened_again(tmp_path):
     model = keras.Sequential([keras.Input((3,)), layer])
     layer.log.write("kept")
     layer.log.flush()
-    with pytest.raises(ramet.CopyError, match="layer 'logger' .* 'log' holds a TextIOWrapper"):
+    with pytest.raises(ramet.CopyError, match=r"layer 'logger' .* 'log' holds a TextIOWrapper"):
         ramet.clone(model)
     layer.log.close()
     assert (tmp_path / "log").read_text() == "kept"
@@ -304,6 +305,7 @@ def test_exceptions_of_user_code_pass_through_with_the_layers_name():
 def test_an_unknown_initializer_is_an_error():
     class Early(layers.Layer):
         def __init__(self, fn, **kwargs):
+            del fn
             super().__init__(**kwargs)
             self.scale = self.add_weight(shape=(), initializer="ones", name="scale")
 
@@ -493,10 +495,10 @@ def test_clone_function_errors_name_the_layer():
 @pytest.mark.parametrize("made", [None, 3, lambda x: x])
 def test_clone_function_must_return_a_layer(made):
     with pytest.raises(ramet.OptionError, match=r"clone_function .* for layer 'dense.*a layer"):
-        ramet.clone_model(mlp(), clone_function=lambda layer: made)
+        ramet.clone_model(mlp(), clone_function=lambda _: made)
 
 
 @pytest.mark.parametrize("made", [None, 3])
 def test_call_function_must_return_tensors(made):
     with pytest.raises(ramet.OptionError, match=r"calling layer 'dense.* gave .*symbolic tensors"):
-        ramet.clone_model(mlp(), call_function=lambda layer, *args, **kwargs: made)
+        ramet.clone_model(mlp(), call_function=lambda *_, **__: made)

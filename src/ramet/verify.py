@@ -130,33 +130,55 @@ def verify(first: Any, second: Any, *, inputs: Any = None, seed: int = 0) -> Rep
         Check("sharing", tuple(compare.sharing(first, second)), f"{layers}, {variables}"),
         Check("state", tuple(compare.state(first, second)), variables),
     )
-    given = None if inputs is None else Sample((inputs,), {})
     runs = [
-        _run("outputs", first, second, given, seed, training=False),
-        _run("training", first, second, given, seed, training=True),
+        _on_made_up(name, first, second, seed)
+        if inputs is None
+        else _on_given(name, first, second, inputs)
+        for name in ("outputs", "training")
     ]
     return Report(first.name, second.name, (*checks, *runs))
 
 
-def _run(  # noqa: PLR0913 the options of one run
-    name: str, first: Any, second: Any, given: Sample | None, seed: int, *, training: bool
-) -> Check:
-    """Compares what two models compute on given data, or on the first that fits."""
-    if given is not None:
-        found = compare.outputs(first, second, given, training=training)
-        return Check(name, tuple(found), "on the given inputs")
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One call of both models."""
+
+    sample: Sample
+    scope: str
+    training: bool
+
+    def compared(self, name: str, expected: compare.Results, model: Any) -> Check:
+        """Compares what a model computes with what another one did."""
+        try:
+            found = compare.run(model, self.sample, training=self.training)
+        except Exception as error:  # noqa: BLE001 the first took the data, so it is a difference
+            return Check(name, (f"the second model fails: {_first_line(error)}",), self.scope)
+        return Check(name, tuple(compare.outputs(expected, found)), self.scope)
+
+
+def _on_given(name: str, first: Any, second: Any, inputs: Any) -> Check:
+    """Compares what two models compute on data that the caller gave."""
+    run = _Run(Sample((inputs,), {}), "on the given inputs", training=name == "training")
+    return run.compared(name, compare.run(first, run.sample, training=run.training), second)
+
+
+def _on_made_up(name: str, first: Any, second: Any, seed: int) -> Check:
+    """Compares what two models compute on the first made-up data that fits."""
     if not first.built:
         return Check(name, (), "the model has not been built; pass inputs", done=False)
     problem = "the shape of its inputs is not known; pass inputs"
     for sample in samples(first, seed):
+        run = _Run(sample, "on made-up inputs", training=name == "training")
         try:
-            found = tuple(compare.outputs(first, second, sample, training=training))
-            # A backend may compute nonsense from data that is too small to make sense.
-            if not found or not any(compare.outputs(first, first, sample, training=training)):
-                return Check(name, found, "on made-up inputs")
-            problem = "the first model does not give the same twice; pass inputs"
+            expected = compare.run(first, sample, training=run.training)
         except Exception as error:  # noqa: BLE001 data that does not fit may raise anything
             problem = f"made-up inputs do not fit; pass inputs ({_first_line(error)})"
+            continue
+        check = run.compared(name, expected, second)
+        # A backend may compute nonsense from data that is too small to make sense.
+        if check.ok or run.compared(name, expected, first).ok:
+            return check
+        problem = "the first model does not give the same twice; pass inputs"
     return Check(name, (), problem, done=False)
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections import OrderedDict, defaultdict, namedtuple
+from itertools import pairwise
 
 import pytest
 
@@ -57,7 +58,7 @@ def test_a_call_comes_after_the_masks_of_its_arguments():
 
 def test_long_chains_are_sorted_without_recursion():
     names = [f"n{i}" for i in range(5000)]
-    calls = [call(names[0])] + [call(b, Ref(a)) for a, b in zip(names, names[1:], strict=False)]
+    calls = [call(names[0])] + [call(b, Ref(a)) for a, b in pairwise(names)]
     assert list(graph(*reversed(calls), outputs=Ref(names[-1])).calls) == names
 
 
@@ -71,8 +72,7 @@ def test_long_chains_are_sorted_without_recursion():
         (lambda: graph(call("a", Ref("a"))), "form a cycle: 'a' needs 'a'"),
         (
             lambda: graph(call("conv2_relu"), call("add", [Ref("conv2_reul")])),
-            r"no call 'conv2_reul' in graph 'net' \(2 calls\), but it is the argument of call "
-            r"'add' in graph 'net'; did you mean 'conv2_relu'\?",
+            r"no call 'conv2_reul' in graph 'net' \(2 calls\), but .* call 'add' .*'conv2_relu'\?",
         ),
         (
             lambda: graph(call("a"), call("b", Ref("a", 1))),

@@ -1,6 +1,7 @@
 """From a Graph to a Keras model: copy the layers, replay the calls."""
 
 import contextlib
+from numbers import Integral
 from typing import Any, Final
 
 import keras
@@ -8,8 +9,9 @@ import keras
 from ramet.bridge import internals
 from ramet.bridge.copier import Copier
 from ramet.bridge.fresh import refresh, refresh_training
+from ramet.bridge.plain import Uncopyable
 from ramet.bridge.trace import Live, live_of, trace_function, trace_tensors
-from ramet.errors import OptionError, StateError
+from ramet.errors import CopyError, OptionError, StateError
 from ramet.graph import Call, Graph, Ref, Spec
 from ramet.graph.names import did_you_mean
 from ramet.graph.tree import Tree, map_tree
@@ -38,7 +40,7 @@ def check_options(weights: Any, seed: Any, name: Any) -> None:
     Raises:
         OptionError: If one has a value that it cannot have.
     """
-    if weights not in WEIGHTS:
+    if not isinstance(weights, str) or weights not in WEIGHTS:
         known = ", ".join(f"'{word}'" for word in WEIGHTS)
         hint = did_you_mean(weights, WEIGHTS) if isinstance(weights, str) else ""
         message = f"unknown weights={weights!r}; expected one of {known}{hint}"
@@ -49,7 +51,7 @@ def check_options(weights: Any, seed: Any, name: Any) -> None:
             "drawn at random; leave it out, or ask for weights='fresh'"
         )
         raise OptionError(message)
-    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
+    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, Integral)):
         message = f"seed must be an integer, got {seed!r}"
         raise OptionError(message)
     if name is not None and (not isinstance(name, str) or not name or "/" in name):
@@ -102,7 +104,7 @@ class Builder:
             if seed is not None:
                 stack.enter_context(internals.untouched_randomness())
                 stack.enter_context(internals.untouched_names())
-                internals.seed_globals(seed)
+                internals.seed_globals(int(seed))
             made = self.copy(source)
             if self.weights == "fresh":
                 refresh(source, made, _duplicate)
@@ -181,8 +183,15 @@ class Builder:
         if call.layer is None:
             return
         operation = self.copier.copy(graph.layers[call.layer].origin)
-        args = self._arguments(call.args, tensors)
-        kwargs = self._arguments(call.kwargs, tensors)
+        try:
+            args = self._arguments(call.args, tensors)
+            kwargs = self._arguments(call.kwargs, tensors)
+        except Uncopyable as problem:
+            message = (
+                f"call '{call.name}' of model '{graph.name}' cannot be copied: one of its "
+                f"arguments holds a {problem.kind}; give it to the layer another way"
+            )
+            raise CopyError(message) from problem
         node = internals.new_node(operation, args, kwargs, outputs)
         self.order[id(node)] = internals.node_index(live.nodes[call.name])
         self.operations[id(operation)] = operation

@@ -16,6 +16,7 @@ from ramet.graph import Call, Graph, Ref
 from ramet.graph.tree import map_tree
 
 _PLAIN = (bool, int, float, str, bytes, type(None))
+_ABSENT: Any = type("absent", (), {})
 
 
 def structure(first: Any, second: Any) -> Iterator[str]:
@@ -36,6 +37,34 @@ def structure(first: Any, second: Any) -> Iterator[str]:
             alone: Any = new if old is None else old
             yield f"layer '{alone.name}' is in one of the models only"
     yield from _attributes("the model", first, second)
+    yield from _training(first, second)
+
+
+def _training(first: Any, second: Any) -> Iterator[str]:
+    """Compares how two models were compiled."""
+    yield from _pair("the model", "compiled", first.compiled, second.compiled)
+    if not (first.compiled and second.compiled):
+        return
+    for name in ("jit_compile", "run_eagerly"):
+        yield from _pair("the model", name, getattr(first, name), getattr(second, name))
+    pairs = (internals.compile_arguments(model) or {} for model in (first, second))
+    old, new = pairs
+    for name in sorted(old.keys() | new.keys()):
+        first, second = old.get(name), new.get(name)
+        # By attributes too: Keras's Huber loss does not tell its delta in its config.
+        facts = [(_config_of(one), _facts(one)) for one in (first, second)]
+        if not _alike(*facts):
+            yield f"the model was compiled with another {name}"
+
+
+def _facts(value: Any) -> Any:
+    """Returns the plain attributes of what a model was compiled with."""
+    if isinstance(value, dict):
+        return {key: _facts(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_facts(item) for item in value]
+    ids = internals.ID_KEYED_FIELDS
+    return {name: item for name, item in getattr(value, "__dict__", {}).items() if name not in ids}
 
 
 def _layers(old: Any, new: Any) -> Iterator[str]:
@@ -50,26 +79,56 @@ def _layers(old: Any, new: Any) -> Iterator[str]:
 
 
 def _attributes(where: str, old: Any, new: Any) -> Iterator[str]:
-    """Compares the plain public attributes, also those set after construction."""
-    ignored = {"name", *internals.LOOP_FIELDS}
-    values = [
-        {
-            name: value
-            for name, value in vars(item).items()
-            if isinstance(value, _PLAIN) and name not in ignored and not name.startswith("_")
-        }
-        for item in (old, new)
-    ]
-    yield from _pair(where, "trainable", old.trainable, new.trainable)
+    """Compares the public attributes, also those set after construction."""
+    for name in ("trainable", "supports_masking"):
+        yield from _pair(where, name, getattr(old, name), getattr(new, name))
+    values = [_public(item) for item in (old, new)]
     for name in sorted(values[0].keys() | values[1].keys()):
-        yield from _pair(where, name, values[0].get(name), values[1].get(name))
+        first, second = (known.get(name, _ABSENT) for known in values)
+        if not _alike(first, second):
+            yield f"{where} has {name} {_shown(first)} and {_shown(second)}"
 
 
-def _config(layer: Any) -> Any:
+def _public(layer: Any) -> dict[str, Any]:
+    ignored = {"name", *internals.LOOP_FIELDS, *internals.COMPILED_FIELDS}
+    return {
+        name: value
+        for name, value in vars(layer).items()
+        if not name.startswith("_") and name not in ignored
+    }
+
+
+def _alike(old: Any, new: Any) -> bool:
+    """Tells whether two attributes are alike: plain ones equal, others of one class."""
+    if isinstance(old, _PLAIN) and isinstance(new, _PLAIN):
+        return old == new or (old != old and new != new)  # noqa: PLR0124 NaN is like NaN
+    if type(old) is not type(new):
+        return False
+    if isinstance(old, dict):
+        return old.keys() == new.keys() and all(_alike(old[key], new[key]) for key in old)
+    if isinstance(old, (list, tuple)):
+        return len(old) == len(new) and all(map(_alike, old, new))
+    return not isinstance(old, np.ndarray) or same_bits(old, new)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, _PLAIN):
+        return repr(value)
+    return value.__name__ if isinstance(value, type) else f"<{type(value).__name__}>"
+
+
+def _config(layer: Any) -> str | None:
     try:
-        plain = keras.saving.serialize_keras_object(layer.get_config())
-        return json.dumps(plain, sort_keys=True, default=lambda x: type(x).__name__)
+        return _config_of(layer.get_config())
     except Exception:  # noqa: BLE001 a layer without a config is compared by its attributes
+        return None
+
+
+def _config_of(value: Any) -> str | None:
+    try:
+        plain = keras.saving.serialize_keras_object(value)
+        return json.dumps(plain, sort_keys=True, default=lambda x: type(x).__name__)
+    except Exception:  # noqa: BLE001 what cannot be serialized is compared elsewhere
         return None
 
 
@@ -182,51 +241,66 @@ def _variable(noun: str, old: Any, new: Any) -> Iterator[str]:
     where = f"{noun} '{old.path}'"
     yield from _pair(where, "path", old.path, new.path)
     yield from _pair(where, "trainable", old.trainable, new.trainable)
-    values = [keras.ops.convert_to_numpy(variable.value) for variable in (old, new)]
+    values = [np.asarray(internals.to_numpy(variable)) for variable in (old, new)]
     difference = array_difference(*values)
     if difference:
         yield f"{where} {difference}"
+    for name in ("regularizer", "constraint"):
+        if _config_of(getattr(old, name)) != _config_of(getattr(new, name)):
+            yield f"{where} has another {name}"
 
 
-def array_difference(old: np.ndarray, new: np.ndarray) -> str:
-    """Says how two arrays differ, or nothing if they have the same bits."""
+def array_difference(old: np.ndarray, new: np.ndarray, *, nan_is_nan: bool = False) -> str:
+    """Says how two arrays differ, or nothing if they have the same bits.
+
+    With `nan_is_nan`, which bits a NaN has does not matter.
+    """
     if same_bits(old, new):
         return ""
     if old.shape != new.shape or old.dtype != new.dtype:
         return f"is {old.dtype}{list(old.shape)} and {new.dtype}{list(new.shape)}"
-    if old.dtype.kind == "O" and np.array_equal(old, new):
+    if old.dtype.kind == "O":
+        return "" if np.array_equal(old, new) else "differs"
+    unequal = _bits(old) != _bits(new)
+    if nan_is_nan and old.dtype.kind in "fV":
+        unequal &= ~(np.isnan(old) & np.isnan(new))
+    if not unequal.any():
         return ""
-    if old.dtype.kind not in "fiu":
-        return f"differs in {int((old != new).sum())} of {old.size} values"
-    if np.array_equal(old, new, equal_nan=old.dtype.kind == "f"):
-        return ""
-    size = np.abs(old.astype("float64") - new.astype("float64"))
-    return f"differs in {int((old != new).sum())} of {old.size} values, by {np.nanmax(size):.3g}"
+    size = np.abs(old.astype("float64") - new.astype("float64")) if old.dtype.kind != "U" else 0
+    by = f", by {np.nanmax(size):.3g}" if np.any(np.isfinite(size)) else ""
+    return f"differs in {int(unequal.sum())} of {old.size} values{by}"
 
 
-def outputs(first: Any, second: Any, sample: Sample, *, training: bool) -> Iterator[str]:
-    """Yields differences in what two models compute, and in the state after it.
+def _bits(array: np.ndarray) -> np.ndarray:
+    """Returns what can be compared bit by bit, one number for each value."""
+    sizes = {1: "u1", 2: "u2", 4: "u4", 8: "u8"}
+    kind = sizes.get(array.dtype.itemsize) if array.dtype.kind != "U" else None
+    return array if kind is None else np.ascontiguousarray(array).view(kind)
 
-    Neither model is changed.
-    """
-    results = [_run(model, sample, training=training) for model in (first, second)]
-    for what, olds, news in zip(("output", "updated state"), *results, strict=True):
+
+Results = list[list[np.ndarray]]
+"""What a model gives for some inputs: its outputs, and its state after the call."""
+
+
+def outputs(first: Results, second: Results) -> Iterator[str]:
+    """Yields differences in what two models computed, and in the state after it."""
+    for what, olds, news in zip(("output", "updated state"), first, second, strict=True):
         if len(olds) != len(news):
             yield f"{len(olds)} and {len(news)} {what}s"
         for index, (old, new) in enumerate(zip(olds, news, strict=False)):
-            difference = array_difference(old, new)
+            difference = array_difference(old, new, nan_is_nan=True)
             if difference:
                 yield f"{what} {index} {difference}"
 
 
-def _run(model: Any, sample: Sample, *, training: bool) -> list[list[np.ndarray]]:
+def run(model: Any, sample: Sample, *, training: bool) -> Results:
     """Calls a model without side effects on its state or on random numbers."""
     variables = model.variables
     held = [(variable, variable.value) for variable in variables]
     # A copy of the data for each model: some layers write into what they are given.
     args = keras.tree.map_structure(copy_value, sample.args)
     kwargs = keras.tree.map_structure(copy_value, sample.kwargs)
-    with internals.untouched_losses(model), internals.fixed_randomness(0):
+    with internals.untouched_layers(model), internals.fixed_randomness(0):
         with keras.StatelessScope(state_mapping=held) as scope:
             computed = model(*args, training=training, **kwargs)
         updated = [scope.get_current_value(variable) for variable in variables]
@@ -237,6 +311,5 @@ def _run(model: Any, sample: Sample, *, training: bool) -> list[list[np.ndarray]
 
 
 def _pair(where: str, what: str, old: Any, new: Any) -> Iterator[str]:
-    if old != new:
-        shown = [item.__name__ if isinstance(item, type) else repr(item) for item in (old, new)]
-        yield f"{where} has {what} {shown[0]} and {shown[1]}"
+    if not _alike(old, new) or (isinstance(old, type) and old is not new):
+        yield f"{where} has {what} {_shown(old)} and {_shown(new)}"

@@ -6,6 +6,7 @@ first and filled when their turn comes: a shell can be called in a graph, and
 no chain of layers is too long for Python's stack.
 """
 
+import threading
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -15,8 +16,13 @@ import keras
 from ramet.bridge import functions, internals
 from ramet.bridge.plain import PlainCopier, Uncopyable
 from ramet.bridge.remake import remake
-from ramet.bridge.values import ValueCopies, copy_table, copy_value, package_of
+from ramet.bridge.values import ValueCopies, copy_resource, copy_value, package_of
 from ramet.errors import CopyError
+
+_LOCKS = (type(threading.Lock()), type(threading.RLock()))
+"""What a layer made from its config can lend to the copy of another."""
+
+_LOCK_HINT = ", or write a get_config() from which the layer can be made with one of its own"
 
 
 class Copier(PlainCopier):
@@ -73,6 +79,8 @@ class Copier(PlainCopier):
 
     def _handler_for(self, kind: type, value: Any) -> Callable[[Any], Any]:
         package = package_of(kind)
+        if package == "tensorflow":  # before all else: some of its wrappers are tuples
+            return self._tensorflow
         handler = super()._handler_for(kind, value)
         if handler != self._by_reduction:
             return handler
@@ -80,8 +88,6 @@ class Copier(PlainCopier):
             return self._structural
         if package in ("jax", "jaxlib"):
             return self._foreign_callable if callable(value) else self._same
-        if package == "tensorflow":
-            return self._tensorflow
         return self._torch if package == "torch" else handler
 
     def _bases(self) -> tuple[tuple[Any, Callable[[Any], Any]], ...]:
@@ -142,6 +148,9 @@ class Copier(PlainCopier):
                 except Uncopyable as problem:
                     remade = self._remade_attribute(source, name, problem)
                     internals.set_attribute(made, name, remade)
+                except Exception as error:
+                    error.add_note(f"while copying attribute '{name}' of '{made.name}'")
+                    raise
             elif name in internals.COMPILED_FIELDS:
                 fields[name] = None
 
@@ -150,14 +159,9 @@ class Copier(PlainCopier):
             new.tracker = self.copy(old.tracker)
 
     def _remade_attribute(self, source: Any, name: str, problem: Uncopyable) -> Any:
-        """Takes an attribute that cannot be copied from the layer made anew.
-
-        Only an object that is the attribute itself: what sits deeper, in a list
-        or another object, may have state around it that would be lost.
-        """
+        """Takes a lock from the layer made anew; nothing else has no state to lose."""
         value = internals.live_attributes(source)[name]
-        direct = type(value).__qualname__ == problem.kind
-        if direct and problem.remakable and isinstance(source, keras.Layer):
+        if isinstance(value, _LOCKS) and isinstance(source, keras.Layer):
             if id(source) not in self._donors:
                 # From a side stream: a copy does not change what is drawn next.
                 with internals.untouched_randomness():
@@ -169,10 +173,9 @@ class Copier(PlainCopier):
         noun = "model" if isinstance(source, keras.Model) else "layer"
         message = (
             f"{noun} '{source.name}' ({type(source).__name__}) cannot be copied: its "
-            f"attribute '{name}' holds a {problem.kind}, which belongs to this one "
-            "object alone; set the attribute to None before cloning, or create it "
-            "in __init__ and write a get_config() from which the layer can be made "
-            "again"
+            f"attribute '{name}' holds a {problem.kind}, which cannot be had twice; set "
+            "the attribute to None while cloning and make it again on both"
+            f"{_LOCK_HINT if problem.kind in ('lock', 'RLock') else ''}"
         )
         raise CopyError(message) from problem
 
@@ -271,6 +274,8 @@ class Copier(PlainCopier):
             self._kept.append(wrapper)
             made = type(value)(self.copy(wrapper))
             return self.memo.setdefault(id(value), made)
+        if internals.is_tensorflow_structure(value):
+            return self._structural(value)
         rebind = getattr(value, "_clone", None)
         if rebind is not None and hasattr(value, "python_function"):
             function = value.python_function
@@ -281,7 +286,7 @@ class Copier(PlainCopier):
             return value
         made = copy_value(value)
         if made is value:
-            made = copy_table(value)
+            made = copy_resource(value)
         self._kept.append(value)
         return self.memo.setdefault(id(value), made)
 
@@ -298,5 +303,5 @@ class Copier(PlainCopier):
         """Keeps a backend's compiled function unless it is bound to the source."""
         inner = getattr(value, "__wrapped__", None)
         if inner is not None and functions.reaches_state(inner):
-            raise Uncopyable(value, remakable=False)
+            raise Uncopyable(value)
         return value

@@ -52,11 +52,17 @@ def refresh(source: Any, made: Any, duplicate: Callable[[Any], Any]) -> None:
 def refresh_training(model: Any, optimizers: Iterable[tuple[Any, Any]]) -> None:
     """Gives a model's optimizers fresh slots, and starts its metrics anew."""
     for _, optimizer in optimizers:
-        new = type(optimizer).from_config(optimizer.get_config())
-        if optimizer.built:
+        new = remake(optimizer, built=False)
+        if new is not None and optimizer.built:
             new.build(internals.optimizer_targets(optimizer))
-        for variable, value in zip(optimizer.variables, new.variables, strict=True):
-            variable.assign(value)
+        if new is None or not _fits(optimizer.variables, new.variables):
+            message = (
+                f"optimizer '{optimizer.name}' ({type(optimizer).__name__}) cannot start "
+                "anew: it cannot be made from its config; write a get_config() for it, "
+                "or compile the model after cloning it"
+            )
+            raise StateError(message)
+        _assign(optimizer.variables, new.variables, set())
     for metric in model.metrics:
         metric.reset_state()
 
@@ -85,7 +91,8 @@ def _rebuilt(old: Any, new: Any, duplicate: Callable[[Any], Any]) -> list[Any]:
 
 def _fits(variables: list[Any], values: list[Any]) -> bool:
     return len(variables) == len(values) and all(
-        tuple(old.shape) == tuple(new.shape) and old.name == new.name
+        # Not by name: an unnamed variable gets a new one each time it is made.
+        tuple(old.shape) == tuple(new.shape) and old.dtype == new.dtype
         for old, new in zip(variables, values, strict=True)
     )
 

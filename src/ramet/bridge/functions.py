@@ -5,6 +5,8 @@ a name of the module it was written in. In a copy it has to reach the copy.
 """
 
 import types
+import weakref
+from collections import deque
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, Protocol
@@ -12,7 +14,9 @@ from typing import Any, Protocol
 from ramet.bridge import internals
 from ramet.bridge.values import package_of
 
-_LIBRARIES = frozenset({"keras", "numpy", "jax", "tensorflow", "torch", "builtins"})
+_LIBRARIES = frozenset(
+    {"keras", "numpy", "jax", "jaxlib", "tensorflow", "torch", "builtins", "functools"}
+)
 """Packages whose functions do not hold a user's layers in their modules."""
 
 _DEPTH = 4
@@ -45,18 +49,15 @@ def copy_function(function: types.FunctionType, copies: _Copies) -> Any:
         copies.memo[id(function)] = function
         return function
     cells = function.__closure__ or ()
-    replaced = [reaches_state(cell) for cell in cells]
-    closure = tuple(
-        types.CellType() if new else cell for cell, new in zip(cells, replaced, strict=True)
-    )
+    closure = tuple(_new_cell(cell, copies) for cell in cells)
     names = {
         name: copies.copy(value) for name, value in _module_values(function) if reaches_state(value)
     }
     scope = _Names(function.__globals__, names) if names else function.__globals__
     made = types.FunctionType(function.__code__, scope, function.__name__, None, closure or None)
     copies.memo[id(function)] = made
-    for cell, new_cell, new in zip(cells, closure, replaced, strict=True):
-        if new:
+    for cell, new_cell in zip(cells, closure, strict=True):
+        if new_cell is not cell and not list(_content(new_cell)):
             new_cell.cell_contents = copies.copy(cell.cell_contents)
     made.__defaults__ = copies.copy(function.__defaults__)
     made.__kwdefaults__ = copies.copy(function.__kwdefaults__)
@@ -64,6 +65,16 @@ def copy_function(function: types.FunctionType, copies: _Copies) -> Any:
         setattr(made, name, getattr(function, name))
     made.__dict__.update({name: copies.copy(value) for name, value in function.__dict__.items()})
     return made
+
+
+def _new_cell(cell: types.CellType, copies: _Copies) -> types.CellType:
+    """Returns an empty cell in place of one that reaches state, else the same.
+
+    Functions that share a cell share the new one too.
+    """
+    if not reaches_state(cell):
+        return cell
+    return copies.memo.setdefault(id(cell), types.CellType())
 
 
 def reaches_state(value: Any) -> bool:
@@ -88,21 +99,27 @@ def _parts(value: Any) -> Iterator[tuple[Any, int]]:
         yield from ((part, 0) for part in value.__dict__.values())
         yield from ((part, 1) for _, part in _module_values(value))
     elif isinstance(value, types.CellType):
-        yield from ((part, 0) for part in _cell(value))
+        yield from ((part, 0) for part in _content(value))
     elif isinstance(value, types.MethodType):
         yield value.__self__, 0
         yield value.__func__, 0
+    elif isinstance(value, weakref.ReferenceType):
+        yield value(), 0
     elif isinstance(value, partial):
         yield from ((part, 0) for part in (value.func, value.args, value.keywords))
     elif isinstance(value, dict):
         yield from ((part, 1) for part in value.values())
-    elif isinstance(value, (list, tuple, set, frozenset)):
+    elif isinstance(value, (list, tuple, set, frozenset, deque)):
         yield from ((part, 1) for part in value)
-    elif hasattr(value, "__dict__") and package_of(type(value)) not in _LIBRARIES:
-        yield from ((part, 1) for part in vars(value).values())
+    elif package_of(type(value)) not in _LIBRARIES:
+        yield from ((part, 1) for part in internals.live_attributes(value).values())
+    else:
+        # Functions that a backend compiled tell what they were made from.
+        for name in ("__wrapped__", "python_function"):
+            yield getattr(value, name, None), 0
 
 
-def _cell(cell: types.CellType) -> Iterator[Any]:
+def _content(cell: types.CellType) -> Iterator[Any]:
     try:
         yield cell.cell_contents
     except ValueError:

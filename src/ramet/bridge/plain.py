@@ -4,6 +4,7 @@ The memo is what keeps sharing: whatever is reached twice is copied once.
 """
 
 import enum
+import functools
 import inspect
 import io
 import types
@@ -41,14 +42,17 @@ _ATOMS: frozenset[type] = frozenset(
 """Types whose instances never change, so that a copy can have the same one."""
 
 
+_CACHED = type(functools.lru_cache(len))
+"""The class of functions with a cache, which has no public name."""
+
+
 class Uncopyable(Exception):  # noqa: N818 not an error yet: the layer may have another way
     """An object that has no structural copy."""
 
-    def __init__(self, value: Any, *, remakable: bool = True) -> None:
-        """Remembers the object, and whether making its owner anew is safe."""
+    def __init__(self, value: Any) -> None:
+        """Remembers what kind of object it is."""
         super().__init__(type(value).__name__)
         self.kind = type(value).__qualname__
-        self.remakable = remakable
 
 
 class PlainCopier:
@@ -71,6 +75,8 @@ class PlainCopier:
             partial: self._partial,
             slice: self._slice,
             weakref.ReferenceType: self._weak_reference,
+            weakref.ProxyType: self._weak_proxy,
+            weakref.CallableProxyType: self._weak_proxy,
         }
 
     def copy(self, value: Any) -> Any:
@@ -99,6 +105,8 @@ class PlainCopier:
         return (
             ((type, enum.Enum, np.dtype, np.generic), self._same),
             (np.ndarray, self._array),
+            (partial, self._partial),
+            (_CACHED, self._cached),
             (types.BuiltinFunctionType, self._builtin),
             (io.IOBase, self._open_file),
             (tuple, self._named_tuple),
@@ -108,8 +116,7 @@ class PlainCopier:
         return value
 
     def _open_file(self, value: Any) -> Any:
-        # Making the owner anew could truncate the file under the source.
-        raise Uncopyable(value, remakable=False)
+        raise Uncopyable(value)
 
     def _list(self, value: list[Any]) -> list[Any]:
         made: list[Any] = []
@@ -156,8 +163,16 @@ class PlainCopier:
         return slice(*[self.copy(part) for part in parts])
 
     def _weak_reference(self, value: Any) -> Any:
+        """Follows a reference to what is copied too; keeps one to anything else."""
         target = value()
-        return value if target is None else weakref.ref(self.copy(target))
+        return weakref.ref(self.copy(target)) if self._is_ours(target) else value
+
+    def _weak_proxy(self, value: Any) -> Any:
+        target = value.__repr__.__self__  # the only way through a proxy
+        return weakref.proxy(self.copy(target)) if self._is_ours(target) else value
+
+    def _is_ours(self, value: Any) -> bool:
+        return id(value) in self.memo or isinstance(value, internals.STATEFUL)
 
     def _array(self, value: np.ndarray) -> np.ndarray:
         made = value.copy(order="K")
@@ -166,6 +181,7 @@ class PlainCopier:
             flat = made.reshape(-1)
             flat[:] = [self.copy(item) for item in value.reshape(-1)]
             made = self.memo[id(value)] = flat.reshape(value.shape)
+        made.flags.writeable = value.flags.writeable
         return made
 
     def _function(self, value: Any) -> Any:
@@ -176,6 +192,13 @@ class PlainCopier:
         if owner is value.__self__ and function is value.__func__:
             return value
         return self.memo.setdefault(id(value), types.MethodType(function, owner))
+
+    def _cached(self, value: Any) -> Any:
+        """Makes a function with a cache anew, and the cache empty."""
+        if not functions.reaches_state(value):
+            return value
+        made = functools.lru_cache(**value.cache_parameters())(self.copy(value.__wrapped__))
+        return self.memo.setdefault(id(value), made)
 
     def _builtin(self, value: Any) -> Any:
         owner = getattr(value, "__self__", None)

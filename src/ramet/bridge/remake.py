@@ -5,6 +5,8 @@ The way for what has no structural copy, and the source of fresh weights.
 
 from typing import Any
 
+import keras
+
 from ramet.bridge import internals
 
 
@@ -28,7 +30,8 @@ def remake(layer: Any, *, built: bool = True) -> Any | None:
         raised = internals.unwrapped(error)
         if not internals.raised_by_user(raised) or isinstance(raised, NotImplementedError):
             return None
-        raised.add_note(f"while making layer '{layer.name}' again from its config")
+        noun = "layer" if isinstance(layer, keras.Layer) else type(layer).__name__
+        raised.add_note(f"while making {noun} '{layer.name}' again from its config")
         raise raised from None
 
 

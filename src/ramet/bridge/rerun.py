@@ -31,6 +31,10 @@ class Rerun:
         recursive: bool,
     ) -> None:
         """Remembers the user's functions; see `ramet.clone_model`."""
+        for name, given in (("clone_function", clone_function), ("call_function", call_function)):
+            if given is not None and not callable(given):
+                message = f"{name} must be a function, got {_shown(given)}"
+                raise OptionError(message)
         self._clone_function = clone_function or _default_clone
         self._call_function = call_function or _default_call
         self._recursive = recursive
@@ -56,6 +60,7 @@ class Rerun:
             builder.copier.memo[old] = new
         builder.results[id(live.function)] = (inputs, outputs)
         made = builder.copy(model)
+        _check_connected(made)
         made = internals.adopt_layers(made)
         _compile_alike(model, made, builder)
         return made
@@ -78,6 +83,7 @@ class Rerun:
             inputs = outputs = _as_input(_only_tensor(model, input_tensors))
             for layer in made.layers:
                 outputs = self._call_function(layer, outputs)
+                _check_are_tensors([outputs], layer.name)
             internals.set_functional(made, inputs, outputs)
             made = internals.adopt_layers(made)
         _compile_alike(model, made, builder)
@@ -170,6 +176,15 @@ def _check_is_layer(made: Any, origin: Any) -> None:
             "return a layer: a new one, or the old one itself"
         )
         raise OptionError(message)
+
+
+def _check_connected(model: Any) -> None:
+    for name in internals.foreign_inputs(internals.functional_of(model)):
+        message = (
+            f"the new '{model.name}' depends on input '{name}', which is not one of its "
+            "own; let call_function compute from the arguments that it is given"
+        )
+        raise GraphError(message)
 
 
 def _check_are_tensors(outputs: list[Any], layer: str) -> None:

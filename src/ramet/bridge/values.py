@@ -90,7 +90,9 @@ def _copy_torch(value: Any) -> Any:
 def _copy_tensorflow(tensorflow: Any, value: Any) -> Any:
     # tf.identity would keep the buffer alive until the first write; a variable
     # always takes its own.
-    with tensorflow.init_scope(), tensorflow.device(value.device):
+    distributed = isinstance(value, tensorflow.distribute.DistributedValues)
+    place = value.distribute_strategy.scope() if distributed else tensorflow.device(value.device)
+    with tensorflow.init_scope(), place:
         return tensorflow.Variable(
             value.read_value(),
             trainable=value.trainable,
@@ -102,19 +104,29 @@ def _copy_tensorflow(tensorflow: Any, value: Any) -> Any:
         )
 
 
-def copy_table(value: Any) -> Any:
-    """Returns a copy of a TensorFlow lookup table.
+def copy_resource(value: Any) -> Any:
+    """Returns a copy of a TensorFlow lookup table or generator of random numbers.
 
     A static table never changes after it was made, so it is shared; a mutable
     one, in which a layer counts while it adapts, is copied.
     """
     tensorflow = sys.modules["tensorflow"]
-    if not isinstance(value, tensorflow.lookup.experimental.MutableHashTable):
+    if isinstance(value, tensorflow.random.Generator):
+        return tensorflow.random.Generator.from_state(value.state, value.algorithm)
+    tables = tensorflow.lookup.experimental
+    if not isinstance(value, (tables.MutableHashTable, tables.DenseHashTable)):
         return value
-    made = tensorflow.lookup.experimental.MutableHashTable(
+    extra: dict[str, Any] = {}
+    if isinstance(value, tables.DenseHashTable):
+        extra = {
+            "empty_key": value._empty_key,  # noqa: SLF001 no public way to read it
+            "deleted_key": value._deleted_key,  # noqa: SLF001 the same
+        }
+    made = type(value)(
         key_dtype=value.key_dtype,
         value_dtype=value.value_dtype,
-        default_value=value._default_value,  # noqa: SLF001 no public way to read it
+        default_value=value._default_value,  # noqa: SLF001 the same
+        **extra,
     )
     made.insert(*value.export())
     return made

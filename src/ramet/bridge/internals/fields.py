@@ -91,7 +91,9 @@ def slots_of(kind: type) -> tuple[str, ...]:
     found: list[str] = []
     for base in kind.__mro__:
         slots = vars(base).get("__slots__", ())
-        found += (slots,) if isinstance(slots, str) else slots
+        for name in (slots,) if isinstance(slots, str) else slots:
+            private = name.startswith("__") and not name.endswith("__")
+            found.append(f"_{base.__name__.lstrip('_')}{name}" if private else name)
     return tuple(name for name in found if name not in ("__dict__", "__weakref__"))
 
 
@@ -149,6 +151,12 @@ def is_backend_state(value: Any) -> bool:
     if tensorflow is not None and isinstance(value, (tensorflow.Variable, tensorflow.Module)):
         return True
     return is_torch_module(value) or is_torch_parameter(value)
+
+
+def is_tensorflow_structure(value: Any) -> bool:
+    """Tells whether a value of TensorFlow's only holds others: modules, dependencies."""
+    named = type(value).__name__ == "TrackableReference"
+    return named or isinstance(value, sys.modules["tensorflow"].Module)
 
 
 def empty_like(nodes: Any) -> Any:

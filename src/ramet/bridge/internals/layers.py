@@ -147,18 +147,28 @@ def forget_variables(layer: Any) -> None:
 
 
 @contextlib.contextmanager
-def untouched_losses(model: Any) -> Generator[None]:
-    """Restores the losses that layers remember from their last call."""
-    names = ("_losses", "_loss_ids")
-    saved = [
-        (getattr(layer, name), list(getattr(layer, name)))
-        for layer in all_layers(model)
-        for name in names
+def untouched_layers(model: Any) -> Generator[None]:
+    """Restores what a call may leave behind on layers, besides variables.
+
+    Attributes that were assigned, losses, and buffers of PyTorch modules.
+    """
+    layers = all_layers(model)
+    attributes = [(layer, dict(vars(layer))) for layer in layers]
+    losses = [(layer._losses, list(layer._losses)) for layer in layers]
+    ids = [(layer._loss_ids, set(layer._loss_ids)) for layer in layers]
+    buffers = [
+        (buffer, buffer.clone()) for layer in layers for buffer in getattr(layer, "buffers", list)()
     ]
     try:
         yield
     finally:
-        for collection, items in saved:
-            collection.clear()
-            add = collection.update if isinstance(collection, set) else collection.extend
-            add(items)
+        for layer, saved in attributes:
+            vars(layer).clear()
+            vars(layer).update(saved)
+        for kept, items in losses:
+            kept[:] = items
+        for kept, items in ids:
+            kept.clear()
+            kept.update(items)
+        for buffer, value in buffers:
+            buffer.copy_(value)

@@ -57,7 +57,7 @@ def seed_globals(seed: int) -> None:
     """Seeds the generators of random numbers that initializers draw from."""
     random.seed(seed)
     np.random.seed(seed % 2**32)  # noqa: NPY002 the same
-    generator = keras.random.SeedGenerator(seed, name="global_seed_generator")
+    generator = keras.random.SeedGenerator(seed % 2**31, name="global_seed_generator")
     global_state.set_global_attribute("global_seed_generator", generator)
 
 

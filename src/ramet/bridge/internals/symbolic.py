@@ -129,6 +129,14 @@ def map_graph(function: Any) -> None:
     ]
 
 
+def foreign_inputs(function: Any) -> list[str]:
+    """Returns the names of inputs that a graph needs and does not have."""
+    nodes, _ = _walk(function._inputs, function._outputs)
+    own = {id(tensor) for tensor in function._inputs}
+    starts = [node for node in nodes if node.is_input]
+    return [n.operation.name for n in starts if not own & {id(t) for t in n.outputs}]
+
+
 def _walk(inputs: list[Any], outputs: list[Any]) -> tuple[list[Any], dict[Any, int]]:
     """Lists nodes depth first from the outputs, and when each operation was met."""
     boundary = {id(tensor) for tensor in inputs}

@@ -1,0 +1,339 @@
+"""Models and objects that once broke a copy, or a verification."""
+
+import collections
+import functools
+import threading
+import weakref
+
+import keras
+import numpy as np
+import pytest
+from keras import layers, ops
+
+import ramet
+
+DATA = np.random.default_rng(0).standard_normal((4, 3)).astype("float32")
+TARGETS = np.zeros((4, 2), "float32")
+
+
+def small(*extra) -> keras.Model:
+    return keras.Sequential([keras.Input((3,)), *extra, layers.Dense(2)])
+
+
+def result(model) -> np.ndarray:
+    return ops.convert_to_numpy(model(DATA))
+
+
+def bits(model) -> list[bytes]:
+    return [ops.convert_to_numpy(v).tobytes() for v in model.variables]
+
+
+class Unnamed(layers.Layer):
+    """The layer of Keras's own guide: weights without names."""
+
+    def build(self, shape):
+        self.w = self.add_weight(shape=(shape[-1], 3), initializer="random_normal")
+        self.b = self.add_weight(shape=(3,), initializer="zeros")
+
+    def call(self, x):
+        return x @ self.w + self.b
+
+
+def test_fresh_weights_need_no_names():
+    model = small(Unnamed())
+    twin = ramet.clone(model, weights="fresh", seed=1)
+    assert bits(twin)[0] != bits(model)[0]
+    assert ramet.clone_model(model)(DATA).shape == (4, 2)
+
+
+def test_checkpoints_of_a_copy_are_its_own(backend, tmp_path):
+    if backend != "tensorflow":
+        pytest.skip("checkpoints are TensorFlow's")
+    import tensorflow as tf
+
+    for model in (small(), keras.Model(i := keras.Input((3,)), layers.Dense(2)(i))):
+        twin = ramet.clone(model)
+        twin.set_weights([w + 1 for w in twin.get_weights()])
+        changed, source = bits(twin), bits(model)
+        path = tf.train.Checkpoint(twin).save(str(tmp_path / "c"))
+        twin.set_weights([w * 0 for w in twin.get_weights()])
+        tf.train.Checkpoint(twin).restore(path)
+        assert bits(twin) == changed
+        assert bits(model) == source
+
+
+def test_a_copy_does_not_keep_its_source_alive():
+    import gc
+
+    model = small()
+    twin, source = ramet.clone(model), weakref.ref(model.layers[0])
+    del model
+    gc.collect()
+    assert source() is None
+    assert twin(DATA).shape == (4, 2)
+
+
+def test_a_loss_scaled_model_trains_on():
+    model = small()
+    model.compile(keras.optimizers.LossScaleOptimizer(keras.optimizers.Adam()), "mse")
+    model.fit(DATA, TARGETS, verbose=0)
+    twin = ramet.clone(model)
+    for one in (model, twin):
+        keras.utils.set_random_seed(0)
+        one.fit(DATA, TARGETS, verbose=0, shuffle=False)
+    assert bits(model) == bits(twin)
+
+
+def test_a_mirrored_model_trains_on(backend):
+    if backend != "tensorflow":
+        pytest.skip("strategies are TensorFlow's")
+    import tensorflow as tf
+
+    with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
+        model = small()
+        model.compile("adam", "mse")
+    twin = ramet.clone(model)
+    twin.fit(DATA, TARGETS, verbose=0)
+    model.fit(DATA, TARGETS, verbose=0)
+    ramet.clone(model).fit(DATA, TARGETS, verbose=0)
+
+
+class Holding(layers.Layer):
+    """Computes with whatever it holds."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.scale = self.add_weight(shape=(), initializer="ones", name="scale")
+        self.times = None
+
+    def by(self):
+        return self.scale * 1.0
+
+    def call(self, x):
+        return x * (self.scale if self.times is None else self.times())
+
+
+@pytest.mark.parametrize(
+    "bind",
+    [
+        lambda layer: layer.by,
+        lambda layer: functools.partial(Holding.by, layer),
+        lambda layer: lambda held=collections.deque([layer]): held[0].by(),
+        lambda layer: functools.partial(lambda ref: ref().by(), weakref.ref(layer)),
+        lambda layer: weakref.proxy(layer).by,
+        lambda layer: functools.wraps(layer.by)(lambda: layer.by() * 1.0),
+    ],
+)
+def test_functions_in_attributes_reach_the_copy(bind):
+    layer = Holding(name="holding")
+    model = small(layer)
+    layer.times = bind(layer)
+    twin = ramet.clone(model)
+    before = result(twin)
+    layer.scale.assign(5.0)
+    assert np.array_equal(result(twin), before)
+    twin.get_layer("holding").scale.assign(5.0)
+    assert np.array_equal(result(twin), result(model))
+
+
+def test_cached_functions_reach_the_copy():
+    layer = Holding(name="holding")
+    model = small(layer)
+    layer.cached = functools.lru_cache(maxsize=3)(layer.by)
+    cached = ramet.clone(model).get_layer("holding").cached
+    assert cached.__wrapped__.__self__ is not layer
+    assert cached.cache_parameters()["maxsize"] == 3
+
+
+def test_functions_over_one_variable_still_share_it():
+    layer = Holding(name="holding")
+    total = layer
+
+    def read():
+        return total
+
+    def write(value):
+        nonlocal total
+        total = value
+
+    layer.pair = [read, write]
+    read2, write2 = ramet.clone(small(layer)).get_layer("holding").pair
+    assert read2() is not layer
+    write2("changed")
+    assert read2() == "changed"
+    assert read() is layer
+
+
+def test_only_locks_are_lent():
+    """Anything else that cannot be copied has state that would be lost."""
+    layer = Holding(name="holding")
+    model = small(layer)
+    layer.lock = threading.Lock()
+    with pytest.raises(ramet.CopyError, match="'lock' holds a lock"):
+        ramet.clone(model)
+    layer.lock = None
+    layer.view = {"a": 1}.keys()
+    with pytest.raises(ramet.CopyError, match=r"layer 'holding' .* 'view' holds a dict_keys"):
+        ramet.clone(model)
+
+
+def test_odd_attributes():
+    class Slotted(layers.Layer):
+        __slots__ = ("__hidden", "seen")
+
+        def __init__(self, **kwargs):
+            super().__init__(**kwargs)
+            self.__hidden = [1]
+
+        def hidden(self):
+            return self.__hidden
+
+        def call(self, x):
+            return x
+
+    layer = Slotted(name="slotted")
+    model = small(layer)
+    outside = collections.UserList()
+    layer.outside = weakref.ref(outside)
+    layer.fixed = np.arange(3)
+    layer.fixed.flags.writeable = False
+    new = ramet.clone(model).get_layer("slotted")
+    assert new.hidden() == [1]
+    assert new.hidden() is not layer.hidden()
+    assert new.outside() is outside
+    assert not new.fixed.flags.writeable
+
+
+class Rough:
+    def __deepcopy__(self, memo):
+        raise ZeroDivisionError("rough")
+
+
+def test_exceptions_of_attributes_name_layer_and_attribute():
+    layer = Holding(name="holding")
+    model = small(layer)
+    layer.rough = Rough()
+    with pytest.raises(ZeroDivisionError) as caught:
+        ramet.clone(model)
+    assert caught.value.__notes__ == ["while copying attribute 'rough' of 'holding'"]
+
+
+def test_a_call_argument_that_cannot_be_copied(backend):
+    if backend == "jax":
+        pytest.skip("Keras itself takes nothing but arrays there")
+
+    class Takes(layers.Layer):
+        def call(self, x, what=None):
+            del what
+            return x
+
+    inputs = keras.Input((3,))
+    model = keras.Model(inputs, Takes(name="takes")(inputs, what=threading.Lock()), name="m")
+    with pytest.raises(ramet.CopyError, match=r"call 'takes' of model 'm' .* holds a lock"):
+        ramet.clone(model)
+
+
+@pytest.mark.parametrize("seed", [2**70, -1, np.int64(3), 0])
+def test_any_integer_is_a_seed(seed):
+    first, second = (ramet.clone(small(), weights="fresh", seed=seed) for _ in range(2))
+    assert bits(first) == bits(second)
+
+
+def test_an_optimizer_that_cannot_start_anew():
+    class Own(keras.optimizers.SGD):
+        def __init__(self, secret):
+            del secret
+            super().__init__(0.1)
+
+    model = small()
+    model.compile(Own(object()), "mse")
+    with pytest.raises(ramet.StateError, match=r"optimizer 'own' \(Own\) cannot start anew"):
+        ramet.clone(model, weights="fresh")
+    assert ramet.clone(model).optimizer.learning_rate is not model.optimizer.learning_rate
+
+
+@pytest.mark.parametrize("option", ["clone_function", "call_function"])
+def test_functions_must_be_functions(option):
+    with pytest.raises(ramet.OptionError, match=f"{option} must be a function, got a int"):
+        ramet.clone_model(small(), **{option: 3})
+
+
+def test_a_disconnected_call_is_refused():
+    stray = keras.Input((3,), name="stray")
+    with pytest.raises(ramet.GraphError, match="depends on input 'stray', which is not one"):
+        ramet.clone_model(small(), call_function=lambda *_, **__: layers.Dense(2)(stray))
+
+
+def test_weights_that_are_not_a_word():
+    with pytest.raises(ramet.OptionError, match="unknown weights="):
+        ramet.clone(small(), weights=np.zeros(2))
+
+
+# --- verify ---
+
+
+def compiled() -> keras.Model:
+    model = small(layers.Masking(mask_value=float("nan"), name="masking"), Holding(name="holding"))
+    model.layers[-1].kernel_regularizer = None
+    model.compile(keras.optimizers.Adam(0.1, clipnorm=1.0), keras.losses.Huber(1.0))
+    return model
+
+
+def test_not_a_number_is_not_a_difference():
+    model = compiled()
+    ramet.verify(model, ramet.clone(model)).raise_if_different()
+
+
+def fails(twin):
+    twin.get_layer("holding").call = lambda _: 1 / 0
+
+
+DAMAGES = {
+    "a call that fails": fails,
+    "an optimizer option": lambda t: setattr(t.optimizer, "clipnorm", 2.0),
+    "the loss": lambda t: t.compile(t.optimizer, keras.losses.Huber(2.0)),
+    "eager": lambda t: setattr(t, "run_eagerly", True),
+    "a regularizer": lambda t: setattr(
+        t.layers[-1].kernel, "regularizer", keras.regularizers.L2(0.1)
+    ),
+    "a list": lambda t: t.get_layer("holding").__setattr__("names", ["b"]),
+    "an array": lambda t: t.get_layer("holding").__setattr__("table", np.ones(2)),
+    "mask support": lambda t: setattr(t.get_layer("holding"), "supports_masking", True),
+    "a sign": lambda t: t.layers[-1].bias.assign(-t.layers[-1].bias),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damage_is_found(damage):
+    model = compiled()
+    model.get_layer("holding").names = ["a"]
+    model.get_layer("holding").table = np.zeros(2)
+    twin = ramet.clone(model)
+    DAMAGES[damage](twin)
+    assert not ramet.verify(model, twin).ok
+
+
+def test_verify_leaves_attributes_and_buffers_alone(backend):
+    class Counting(layers.Layer):
+        def __init__(self, **kwargs):
+            super().__init__(**kwargs)
+            self.count = 0
+
+        def call(self, x):
+            self.count = self.count + 1
+            return x
+
+    counting = Counting()
+    extra = [counting]
+    if backend == "torch":
+        import torch
+
+        norm = torch.nn.BatchNorm1d(3)
+        extra.append(keras.layers.TorchModuleWrapper(norm, output_shape=(None, 3)))
+    model = small(*extra)
+    before = counting.count
+    batches = int(norm.num_batches_tracked) if backend == "torch" else 0
+    ramet.verify(model, ramet.clone(model))
+    assert counting.count == before
+    if backend == "torch":
+        assert int(norm.num_batches_tracked) == batches
