@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test check clean
+.PHONY: help demo test check oldest clean
 
 # The interpreter that makes the virtual environments; the first that is new enough is taken.
 PYTHON ?=
@@ -13,6 +13,7 @@ ARGS ?=
 
 VENV := .venv
 DEMO_VENV := .venv-demo
+OLDEST_VENV := .venv-oldest
 LOGS := build/test
 
 export TF_CPP_MIN_LOG_LEVEL ?= 3
@@ -63,8 +64,11 @@ test: $(VENV)/.stamp ## run the tests on every backend
 	done; \
 	if [ -n "$$failed" ]; then echo "failed:$$failed" >&2; exit 1; fi
 
+oldest: $(OLDEST_VENV)/.stamp ## run the tests with the oldest Keras that is supported
+	@KERAS_BACKEND=torch $(OLDEST_VENV)/bin/python -m pytest $(ARGS)
+
 clean: ## remove environments, caches and build products
-	rm -rf $(VENV) $(DEMO_VENV) build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(DEMO_VENV) $(OLDEST_VENV) build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamps make an environment again when what it is made from has changed.
@@ -76,4 +80,10 @@ $(VENV)/.stamp: pyproject.toml constraints.txt
 $(DEMO_VENV)/.stamp: pyproject.toml constraints.txt
 	$(call make_venv,$(DEMO_VENV))
 	$(DEMO_VENV)/bin/python -m pip install -qq -c constraints.txt -e '.[jax]'
+	@touch $@
+
+$(OLDEST_VENV)/.stamp: pyproject.toml constraints.txt
+	$(call make_venv,$(OLDEST_VENV))
+	$(OLDEST_VENV)/bin/python -m pip install -qq -c <(grep -v '^keras==' constraints.txt) \
+	    -e '.[dev,torch]' tensorflow-cpu keras==3.12.0
 	@touch $@

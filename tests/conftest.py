@@ -19,6 +19,18 @@ def pytest_configure() -> None:
         )
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skips what the installed Keras cannot do."""
+    for item in items:
+        mark = item.get_closest_marker("since_keras")
+        if mark is not None:
+            import keras
+
+            version = tuple(int(part) for part in keras.__version__.split(".")[:2])
+            if version < mark.args:
+                item.add_marker(pytest.mark.skip(f"Keras {keras.__version__} cannot do this"))
+
+
 @pytest.fixture
 def backend() -> str:
     """The name of the Keras backend in use."""

@@ -411,6 +411,7 @@ def test_a_sequential_model_that_branches_becomes_functional():
     assert twin.predict(DATA, verbose=0).shape == (4, 3)
 
 
+@pytest.mark.since_keras(3, 14)
 def test_clone_model_keeps_optional_inputs_and_the_class():
     class Named(keras.Model):
         pass

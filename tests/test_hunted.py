@@ -239,6 +239,7 @@ def test_any_integer_is_a_seed(seed):
     assert bits(first) == bits(second)
 
 
+@pytest.mark.since_keras(3, 15)
 def test_an_optimizer_that_cannot_start_anew():
     class Own(keras.optimizers.SGD):
         def __init__(self, secret):

@@ -170,6 +170,7 @@ def test_only_models_are_compared(bad):
 # --- Made-up inputs ---
 
 
+@pytest.mark.since_keras(3, 14)
 def test_inputs_are_made_to_fit():
     tokens = keras.Input((None,), dtype="int32", name="t")
     image = keras.Input((None, None, 3), batch_size=3, name="i")

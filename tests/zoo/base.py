@@ -36,6 +36,8 @@ class Case:
     """Whether new initial weights can be drawn: every weight has a known initializer."""
     custom_objects: Mapping[str, Any] = field(default_factory=dict)
     """What `keras.saving.load_model` has to be told about."""
+    since: tuple[int, int] = (3, 12)
+    """The first version of Keras that can build, train and save the model."""
 
 
 CASES: dict[str, Case] = {}
@@ -51,6 +53,7 @@ def case(  # noqa: PLR0913  the options of a case are its fields
     saveable: bool = True,
     fresh: bool = True,
     custom_objects: Mapping[str, Any] | None = None,
+    since: tuple[int, int] = (3, 12),
 ) -> Callable[[Callable[[], keras.Model]], Case]:
     """Register the decorated builder as a case.
 
@@ -62,6 +65,7 @@ def case(  # noqa: PLR0913  the options of a case are its fields
         saveable: Whether saving and loading works in Keras.
         fresh: Whether every weight has a known initializer.
         custom_objects: What loading needs to know.
+        since: The first version of Keras that can build, train and save the model.
     """
 
     def register(build: Callable[[], keras.Model]) -> Case:
@@ -77,6 +81,7 @@ def case(  # noqa: PLR0913  the options of a case are its fields
             saveable=saveable,
             fresh=fresh,
             custom_objects=custom_objects or {},
+            since=since,
         )
         return CASES[name]
 
@@ -85,7 +90,8 @@ def case(  # noqa: PLR0913  the options of a case are its fields
 
 def for_backend(backend: str) -> list[Case]:
     """Return the cases that Keras supports on this backend."""
-    return [c for c in CASES.values() if backend in c.backends]
+    version = tuple(int(part) for part in keras.__version__.split(".")[:2])
+    return [c for c in CASES.values() if backend in c.backends and c.since <= version]
 
 
 def draw(structure: Any, rng: np.random.Generator) -> Any:

@@ -124,7 +124,7 @@ def lion_and_constraint() -> keras.Model:
     return _trained(model)
 
 
-@case("compiled-multi_optimizer", inputs=floats(4), targets=floats(2))
+@case("compiled-multi_optimizer", since=(3, 15), inputs=floats(4), targets=floats(2))
 def multi_optimizer() -> keras.Model:
     model = _net()
     choice = optimizers.OptimizerMap(optimizers.Adam(0.01))

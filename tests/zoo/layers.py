@@ -50,7 +50,7 @@ def einsum_dense() -> keras.Model:
     )
 
 
-@case("layers-normalizations", inputs=floats(4), targets=floats(4))
+@case("layers-normalizations", since=(3, 14), inputs=floats(4), targets=floats(4))
 def normalizations() -> keras.Model:
     model = _line(
         layers.BatchNormalization(momentum=0.8, renorm=False),
@@ -251,7 +251,7 @@ def tied_reversible_embedding() -> keras.Model:
     return keras.Model(x, embedding(layers.Dense(4)(embedding(x)), reverse=True))
 
 
-@case("layers-untied_reversible_embedding", inputs=ints(9, 5), targets=floats(5, 9))
+@case("layers-untied_reversible_embedding", since=(3, 14), inputs=ints(9, 5), targets=floats(5, 9))
 def untied_reversible_embedding() -> keras.Model:
     x = keras.Input((5,), dtype="int32")
     embedding = layers.ReversibleEmbedding(

@@ -106,6 +106,7 @@ def _optional() -> keras.Model:
 
 @case(
     "structure-optional_absent",
+    since=(3, 13),
     inputs={"x": floats(3), "extra": None},
     custom_objects={"AddIfGiven": AddIfGiven},
 )
@@ -161,7 +162,7 @@ def input_is_output() -> keras.Model:
     return keras.Model(x, [x, layers.Dense(2)(x)])
 
 
-@case("structure-only_input", inputs=floats(3))
+@case("structure-only_input", since=(3, 14), inputs=floats(3))
 def only_input() -> keras.Model:
     x = keras.Input((3,))
     return keras.Model(x, x)
@@ -174,7 +175,7 @@ def output_twice() -> keras.Model:
     return keras.Model(x, [y, y, layers.Dense(1)(y)])
 
 
-@case("structure-unused_input", inputs=[floats(3), floats(7)], targets=floats(2))
+@case("structure-unused_input", since=(3, 14), inputs=[floats(3), floats(7)], targets=floats(2))
 def unused_input() -> keras.Model:
     used, unused = keras.Input((3,), name="used"), keras.Input((7,), name="unused")
     return keras.Model([used, unused], layers.Dense(2)(used))
