@@ -461,6 +461,16 @@ def test_input_tensors_must_have_the_models_structure():
         ramet.clone_model(model, input_tensors=new)
 
 
+def test_input_tensors_in_a_dict_go_by_key():
+    a, b = keras.Input((3,), name="a"), keras.Input((3,), name="b")
+    model = keras.Model({"b": b, "a": a}, layers.Subtract()([a, b]))
+    new = {"a": keras.Input((3,), name="a"), "b": keras.Input((3,), name="b")}
+    twin = ramet.clone_model(model, input_tensors=new)
+    assert list(twin.input) == ["b", "a"]
+    data = {"a": DATA, "b": DATA * 0}
+    assert np.array_equal(ops.convert_to_numpy(twin(data)), DATA)
+
+
 def test_a_model_without_a_graph_takes_no_functions():
     model = Plain()
     model(DATA)

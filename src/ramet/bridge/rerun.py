@@ -48,7 +48,8 @@ class Rerun:
         builder = Builder("copy", graph)
         builder.copier.skip(model, internals.COMPILE_FIELDS)
         inputs = self._inputs(graph, builder, input_tensors)
-        tensors = dict(zip(leaves(graph.inputs), leaves(inputs), strict=True))
+        flat = (keras.tree.flatten(tree) for tree in (graph.inputs, inputs))
+        tensors: dict[Ref, Any] = dict(zip(*flat, strict=True))
         for ref, tensor in tensors.items():
             old = live.tensors[ref.call][ref.index]
             builder.put(old, tensor)
@@ -109,7 +110,7 @@ class Rerun:
         if len(old) == len(new) == 1:
             return map_tree(lambda _: _as_input(new[0]), graph.inputs)
         _check_structure(graph, given)
-        return map_tree(_as_input, given)
+        return keras.tree.pack_sequence_as(graph.inputs, [_as_input(tensor) for tensor in new])
 
     def _run(self, graph: Graph, call: Call, builder: Builder, tensors: dict[Ref, Any]) -> None:
         record = graph.layers[cast("str", call.layer)]

@@ -24,8 +24,8 @@ def maker(tensor: Any) -> Any:
 
 
 def node_index(node: Any) -> int:
-    """Returns the position of a node among the calls of its operation."""
-    return node.operation._inbound_nodes.index(node)
+    """Returns the position of a node among the calls of its operation. In O(1) time."""
+    return node.outputs[0]._keras_history.node_index
 
 
 def new_tensor(**spec: Any) -> Any:
