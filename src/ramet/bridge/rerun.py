@@ -110,7 +110,9 @@ class Rerun:
         if len(old) == len(new) == 1:
             return map_tree(lambda _: _as_input(new[0]), graph.inputs)
         _check_structure(graph, given)
-        return keras.tree.pack_sequence_as(graph.inputs, [_as_input(tensor) for tensor in new])
+        refs = keras.tree.flatten(graph.inputs)
+        by_ref = dict(zip(refs, map(_as_input, new), strict=True))
+        return map_tree(by_ref.__getitem__, graph.inputs)
 
     def _run(self, graph: Graph, call: Call, builder: Builder, tensors: dict[Ref, Any]) -> None:
         record = graph.layers[cast("str", call.layer)]
