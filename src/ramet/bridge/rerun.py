@@ -17,6 +17,7 @@ from ramet.bridge.trace import has_graph, live_of, trace
 from ramet.errors import GraphError, OptionError
 from ramet.graph import Call, Graph, Ref
 from ramet.graph.names import counted
+from ramet.graph.reach import written_calls
 from ramet.graph.tree import Tree, leaves, map_tree
 
 
@@ -53,7 +54,7 @@ class Rerun:
         for ref, tensor in tensors.items():
             old = live.tensors[ref.call][ref.index]
             builder.put(old, tensor)
-        for call in _needed_calls(graph):
+        for call in written_calls(graph):
             if Ref(call.name) not in tensors:
                 self._run(graph, call, builder, tensors)
         outputs = map_tree(tensors.__getitem__, graph.outputs)
@@ -208,21 +209,6 @@ def _uses(graph: Graph) -> list[tuple[str, Tree]]:
     """Lists who uses tensors: the calls, and the model's outputs."""
     uses = [(f"'{c.name}'", (c.args, c.kwargs)) for c in graph.calls.values()]
     return [*uses, ("the model's outputs", graph.outputs)]
-
-
-def _needed_calls(graph: Graph) -> list[Call]:
-    """Lists the calls that the author's outputs need, in order.
-
-    Calls that only served masks are left out: Keras derives masks anew.
-    """
-    needed = {ref.call for ref in leaves(graph.outputs)}
-    for call in reversed([*graph.calls.values()]):
-        if call.name in needed:
-            written = {k: v for k, v in call.kwargs.items() if k not in call.derived}
-            for leaf in leaves((call.args, written)):
-                if isinstance(leaf, Ref):
-                    needed.add(leaf.call)
-    return [call for call in graph.calls.values() if call.name in needed]
 
 
 def _as_input(tensor: Any) -> Any:

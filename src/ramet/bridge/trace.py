@@ -7,6 +7,7 @@ from typing import Any, cast
 import keras
 
 from ramet.bridge import internals
+from ramet.bridge.derive import derived_arguments
 from ramet.errors import GraphError, ModelError
 from ramet.graph import Call, Graph, Layer, Ref, Spec
 from ramet.graph.names import unique_name
@@ -155,6 +156,8 @@ class _Recorder:
     tensors: dict[str, tuple[Any, ...]] = field(default_factory=dict[str, tuple[Any, ...]])
     keys: dict[int, str] = field(default_factory=dict[int, str])
     """Key of each operation in `layers`, by identity."""
+    needed: set[int] = field(default_factory=set[int])
+    """Nodes that the outputs depend on, by identity."""
     refs: dict[int, Ref] = field(default_factory=dict[int, Ref])
     """Reference of each symbolic tensor, by identity."""
 
@@ -164,6 +167,7 @@ class _Recorder:
             made = internals.producer(tensor)
             if made is None or not made[0].is_input:
                 self._record_bare(tensor)
+        self.needed = {id(node) for node in _in_order(outputs, self._arguments)}
         starts = [t for t in (*self.inputs, *outputs) if id(t) not in self.refs]
         met = {id(node) for node in _in_order(starts, self._needs)}
         earlier = _earlier_calls(met)
@@ -176,6 +180,13 @@ class _Recorder:
 
         for node in _in_order(starts, needs):
             self._record_node(node)
+
+    def _arguments(self, node: Any) -> Iterator[Any]:
+        yield from (t for t in node.input_tensors if id(t) not in self.refs)
+
+    def _is_needed(self, tensor: Any) -> bool:
+        made = internals.producer(tensor)
+        return made is not None and id(made[0]) in self.needed
 
     def graph(self, name: str, inputs: Tree, outputs: Tree, live: Live) -> Graph:
         """Returns what was recorded as a graph."""
@@ -224,7 +235,7 @@ class _Recorder:
             args=keras.tree.map_structure(self._argument, args),
             kwargs=keras.tree.map_structure(self._argument, kwargs),
             outputs=tuple(spec_of(tensor) for tensor in node.outputs),
-            derived=frozenset(_derived(args, kwargs)),
+            derived=frozenset(derived_arguments(node, self._is_needed)),
         )
         self.nodes[name], self.tensors[name] = node, tuple(node.outputs)
         for index, tensor in enumerate(node.outputs):
@@ -277,21 +288,6 @@ def spec_of(tensor: Any) -> Spec:
 def _made_by(tensor: Any, node: Any) -> bool:
     made = internals.producer(tensor)
     return made is not None and made[0] is node
-
-
-def _derived(args: Any, kwargs: dict[str, Any]) -> Iterator[str]:
-    """Yields the arguments that are the very masks Keras had attached, or none."""
-    tensors = [
-        leaf for leaf in keras.tree.flatten((args, kwargs)) if isinstance(leaf, keras.KerasTensor)
-    ]
-    attached = {id(internals.get_keras_mask(tensor)) for tensor in tensors}
-    attached.discard(id(None))
-    for name, value in kwargs.items():
-        if name != "mask" and not name.endswith("_mask"):
-            continue
-        masks = [leaf for leaf in keras.tree.flatten(value) if leaf is not None]
-        if all(id(mask) in attached for mask in masks):
-            yield name
 
 
 def _earlier_calls(met: set[int]) -> Callable[[Any], Any]:

@@ -55,8 +55,17 @@ class Graph:
         object.__setattr__(self, "calls", MappingProxyType(calls))
 
     def __str__(self) -> str:
-        """Returns the graph as text, one line per call."""
+        """Returns what the author wrote as text, one line per call."""
         return graph_text(self)
+
+    def text(self, *, derived: bool = False) -> str:
+        """Returns the graph as text, one line per call.
+
+        Args:
+            derived: Whether to show the masks that Keras filled in as well, and the
+                calls that only serve them.
+        """
+        return graph_text(self, derived=derived)
 
     def build(
         self, *, weights: str = "copy", seed: int | None = None, name: str | None = None

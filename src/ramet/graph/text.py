@@ -4,23 +4,32 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ramet.graph.names import counted
 from ramet.graph.parts import Call, Ref, Spec
+from ramet.graph.reach import written_calls
 from ramet.graph.tree import Tree
 
 if TYPE_CHECKING:
     from ramet.graph.core import Graph
 
 
-def graph_text(graph: "Graph") -> str:
-    """Returns the graph as text, with nested graphs indented below their calls."""
-    shown = counted(len(graph.layers), "layer"), counted(len(graph.calls), "call")
+def graph_text(graph: "Graph", *, derived: bool = False) -> str:
+    """Returns the graph as text, with nested graphs indented below their calls.
+
+    With `derived`, also the arguments that Keras filled in, and their calls.
+    """
+    calls = [*graph.calls.values()] if derived else written_calls(graph)
+    layers = {call.layer for call in calls if call.layer is not None}
+    hidden = len(graph.calls) - len(calls)
+    shown = [counted(len(layers), "layer"), counted(len(calls), "call")]
+    if hidden:
+        shown.append(f"{hidden} derived")
     lines = [f"graph '{graph.name}': {', '.join(shown)}"]
-    rows = [(_target(call), _source(graph, call)) for call in graph.calls.values()]
+    rows = [(_target(call), _source(graph, call, derived=derived)) for call in calls]
     width = max((len(target) for target, _ in rows), default=0)
     lines += [f"  {target:<{width}} = {source}" for target, source in rows]
     lines.append(f"  return {_value(graph, graph.outputs)}")
-    nested = {id(layer.origin): layer for layer in graph.layers.values() if layer.graph is not None}
-    for layer in nested.values():
-        lines += [f"  {line}" for line in str(layer.graph).splitlines()]
+    nested = {id(layer.origin): layer.graph for layer in graph.layers.values() if layer.graph}
+    for inner in nested.values():
+        lines += [f"  {line}" for line in graph_text(inner, derived=derived).splitlines()]
     return "\n".join(lines)
 
 
@@ -32,14 +41,14 @@ def _spec(spec: Spec) -> str:
     return f"{spec.dtype}[{', '.join(str(size) for size in spec.shape)}]"
 
 
-def _source(graph: "Graph", call: Call) -> str:
+def _source(graph: "Graph", call: Call, *, derived: bool) -> str:
     if call.layer is None:
         return "tensor"
     shown = [_value(graph, arg) for arg in call.args]
     shown += [
         f"{key}={_value(graph, value)}"
         for key, value in call.kwargs.items()
-        if key not in call.derived
+        if derived or key not in call.derived
     ]
     layer = graph.layers[call.layer]
     shared = "" if call.name == call.layer else f" {layer.name}"

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import keras
+import numpy as np
 from keras.src.ops.function import make_node_key
 from keras.src.ops.node import KerasHistory, Node
 
@@ -16,6 +17,32 @@ def producer(tensor: Any) -> tuple[Any, int] | None:
         return None
     node = history.operation._inbound_nodes[history.node_index]
     return node, history.tensor_index
+
+
+def is_context_default(operation: Any, name: str, value: Any) -> bool:
+    """Tells whether an argument that Keras hands on has the default of `call`."""
+    if name not in getattr(operation, "_call_context_args", ("training",)):
+        return False
+    signature = getattr(operation, "_call_signature", None)
+    known = None if signature is None else signature.parameters.get(name)
+    return known is not None and known.default is value
+
+
+def operation_options(operation: Any) -> dict[str, Any]:
+    """Returns what an operation was made with, such as its axis."""
+    ignored = {"name", "_inbound_nodes", "_outbound_nodes", "_auto_config", "_lock", "_remat_mode"}
+    return {name: value for name, value in vars(operation).items() if name not in ignored}
+
+
+def equal_constants(first: Any, second: Any) -> bool:
+    """Tells whether two constants in call arguments are the same."""
+    if first is second:
+        return True
+    if isinstance(first, keras.Variable) or type(first) is not type(second):
+        return False
+    if isinstance(first, (list, tuple)):
+        return len(first) == len(second) and all(map(equal_constants, first, second))
+    return bool(np.array_equal(first, second))
 
 
 def maker(tensor: Any) -> Any:
