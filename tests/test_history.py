@@ -293,24 +293,19 @@ def s2_masks_only_where_call_takes_one(patch):
 
 
 def s3_always_a_list(patch):
-    arguments = Builder._arguments
+    arguments = Builder.arguments
 
-    def listed(self, tree, tensors):
-        filled = arguments(self, tree, tensors)
-        if isinstance(filled, tuple) and len(filled) == 1 and not isinstance(filled[0], list):
-            return ([filled[0]],)
-        return filled
+    def listed(self, *given):
+        args, kwargs = arguments(self, *given)
+        single = len(args) == 1 and not isinstance(args[0], list)
+        return (([args[0]],) if single else args), kwargs
 
-    patch.setattr(Builder, "_arguments", listed)
+    patch.setattr(Builder, "arguments", listed)
 
 
 def s3_call_arguments_dropped(patch):
-    arguments = Builder._arguments
-
-    def dropped(self, tree, tensors):
-        return {} if isinstance(tree, dict) else arguments(self, tree, tensors)
-
-    patch.setattr(Builder, "_arguments", dropped)
+    arguments = Builder.arguments
+    patch.setattr(Builder, "arguments", lambda self, *given: (arguments(self, *given)[0], {}))
 
 
 def s4_none_everywhere(patch):

@@ -1,7 +1,9 @@
 """Models and objects that once broke a copy, or a verification."""
 
 import collections
+import dataclasses
 import functools
+import inspect
 import threading
 import weakref
 
@@ -270,7 +272,171 @@ def test_weights_that_are_not_a_word():
         ramet.clone(small(), weights=np.zeros(2))
 
 
+class Composite(layers.Layer):
+    """Has no config, and builds a layer of its own in its build."""
+
+    def __init__(self, secret, **kwargs):
+        del secret
+        super().__init__(**kwargs)
+        self.dense = layers.Dense(3)
+
+    def build(self, shape):
+        self.dense.build(shape)
+        self.scale = self.add_weight(shape=(3,), initializer="random_normal", name="scale")
+
+    def call(self, x):
+        return self.dense(x) * self.scale
+
+
+def test_fresh_weights_of_a_composite_layer_without_a_config():
+    model = small(Composite(object()))
+    first, second = (ramet.clone(model, weights="fresh", seed=2) for _ in range(2))
+    assert bits(first) == bits(second)
+    for index in (0, 1):
+        assert bits(first)[index] != bits(model)[index]
+
+
+def test_a_method_called_adapt_does_not_make_weights_data():
+    class Adapter(layers.Dense):
+        def adapt(self, data):
+            del data
+
+    model = small(Adapter(3))
+    assert bits(ramet.clone(model, weights="fresh", seed=2))[0] != bits(model)[0]
+
+
+def test_a_graph_is_built_as_it_was_traced():
+    model = small(layers.Dense(3))
+    graph = ramet.trace(model)
+    assert dataclasses.replace(graph, name="other").build().name == "other"
+    call = dataclasses.replace(next(iter(graph.calls.values())), name="odd")
+    odd = dataclasses.replace(graph, calls={**graph.calls, "odd": call})
+    with pytest.raises(ramet.GraphError, match=r"call 'odd' of graph .* ramet\.trace returned"):
+        odd.build()
+    model.pop()
+    with pytest.raises(ramet.GraphError, match=r"was rebuilt after .* trace it again"):
+        graph.build()
+
+
+def test_layers_deep_in_a_closure_are_found():
+    dense = layers.Dense(3)
+    held = [[[[[[{"deep": [dense]}]]]]]]
+    inputs = keras.Input((3,))
+    function = layers.Lambda(lambda x: held[0][0][0][0][0][0]["deep"][0](x * 1))
+    model = keras.Model(inputs, function(dense(inputs)))
+    twin = ramet.clone(model)
+    before = result(twin)
+    dense.kernel.assign(dense.kernel * 2)
+    assert np.array_equal(result(twin), before)
+
+
+class LockedLoss(keras.losses.Loss):
+    def __init__(self):
+        super().__init__()
+        self.lock = threading.Lock()
+
+    def call(self, y, p):
+        return ops.mean((y - p) ** 2)
+
+
+def same(layer):
+    return type(layer).from_config(layer.get_config())
+
+
+def test_what_a_model_was_compiled_with_cannot_be_copied():
+    model = small()
+    model.compile("sgd", LockedLoss())
+    with pytest.raises(ramet.CopyError, match=r"compiled with cannot be copied: it holds a lock"):
+        ramet.clone_model(model, clone_function=same)
+
+
+def test_names_stay_unique():
+    def twice(layer, *args, **kwargs):
+        return layers.Dropout(0.5, name="drop")(layer(*args, **kwargs))
+
+    with pytest.raises(ramet.GraphError, match=r"has 2 layers named 'drop', so it could not be"):
+        ramet.clone_model(small(layers.Dense(3)), call_function=twice)
+
+
+def test_a_layer_that_is_left_out_is_not_tracked():
+    inputs = keras.Input((3,))
+    outputs = layers.Dense(2, name="b")(layers.Dense(3, name="a")(inputs))
+    model = keras.Model(inputs, outputs)
+    twin = ramet.clone_model(
+        model,
+        clone_function=lambda layer: layer,
+        call_function=lambda layer, x: x if layer.name == "a" else layer(x),
+    )
+    assert [v.path for v in twin.weights] == ["b/kernel", "b/bias"]
+    assert [layer.name for layer in twin.layers][1:] == ["b"]
+
+
+def test_layers_beside_the_graph_are_cloned_too():
+    class WithAux(keras.Model):
+        def __init__(self):
+            inputs = keras.Input((3,))
+            super().__init__(inputs, layers.Dense(2)(inputs))
+            self.aux = layers.Dense(4)
+            self.aux.build((None, 3))
+
+    model = WithAux()
+    twin = ramet.clone_model(model, clone_function=same)
+    assert type(twin) is WithAux
+    assert twin.aux is not model.aux
+    assert not twin.aux.built
+    assert twin.layers[-1] is not model.layers[-1]
+
+
+def test_a_failed_clone_leaves_the_source_as_it_was():
+    model = small(layers.Dense(3), layers.Dense(3, name="bad"))
+    counts = [(len(x._inbound_nodes), len(x._outbound_nodes)) for x in model.layers]
+
+    def fails(layer):
+        if layer.name == "bad":
+            raise KeyError(layer.name)
+        return layer
+
+    with pytest.raises(KeyError):
+        ramet.clone_model(model, clone_function=fails)
+    assert [(len(x._inbound_nodes), len(x._outbound_nodes)) for x in model.layers] == counts
+
+
+def test_public_names_and_keras_own_signature():
+    assert ramet.__all__ == sorted(ramet.__all__)
+    assert [n for n in ramet.__all__ if n.islower()] == ["clone", "clone_model", "trace", "verify"]
+    ours, theirs = (
+        [(p.name, p.default) for p in inspect.signature(f).parameters.values()]
+        for f in (ramet.clone_model, keras.models.clone_model)
+    )
+    assert ours == [p for p in theirs if p[0] != "kwargs"]
+
+
 # --- verify ---
+
+
+def test_verify_does_not_build_what_is_not_built():
+    class Sometimes(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.main, self.aux = layers.Dense(2), layers.Dense(2)
+
+        def call(self, x, training=None):
+            return self.main(x) + self.aux(x) if training else self.main(x)
+
+    model = Sometimes()
+    model(DATA)
+    assert ramet.verify(model, ramet.clone(model)).ok
+    assert len(model.weights) == 2
+    assert not model.aux.built
+    model(DATA, training=True)
+    assert len(model.weights) == 4
+
+
+def test_what_was_not_checked_is_not_proven():
+    report = ramet.verify(*(keras.Sequential([layers.Dense(2, name="d")], name="s") for _ in "ab"))
+    assert report.ok
+    assert not report.complete
+    assert "the same in what was checked" in str(report)
 
 
 def compiled() -> keras.Model:
@@ -300,6 +466,7 @@ DAMAGES = {
     "a list": lambda t: t.get_layer("holding").__setattr__("names", ["b"]),
     "an array": lambda t: t.get_layer("holding").__setattr__("table", np.ones(2)),
     "mask support": lambda t: setattr(t.get_layer("holding"), "supports_masking", True),
+    "a tensor": lambda t: t.get_layer("holding").__setattr__("held", ops.ones(2)),
     "a sign": lambda t: t.layers[-1].bias.assign(-t.layers[-1].bias),
 }
 
@@ -309,6 +476,7 @@ def test_damage_is_found(damage):
     model = compiled()
     model.get_layer("holding").names = ["a"]
     model.get_layer("holding").table = np.zeros(2)
+    model.get_layer("holding").held = ops.zeros(2)
     twin = ramet.clone(model)
     DAMAGES[damage](twin)
     assert not ramet.verify(model, twin).ok

@@ -8,7 +8,7 @@ import pytest
 from keras import layers, ops
 
 import ramet
-from ramet.bridge.samples import samples
+from ramet.bridge.samples import SIZES, make_sample
 
 
 @functools.cache  # nothing here changes it, which is what these tests are about
@@ -177,7 +177,7 @@ def test_inputs_are_made_to_fit():
     flag = keras.Input((2,), dtype="bool", name="f")
     x = layers.Embedding(3, 4)(layers.Reshape((-1, 1))(tokens))
     made = keras.Model({"t": tokens, "i": image, "f": flag}, [x, image, flag])
-    (found,) = next(samples(made, 0)).args
+    (found,) = make_sample(made, SIZES[0], 0).args
     assert found["i"].shape == (3, 64, 64, 3)
     values = ops.convert_to_numpy(found["t"])
     assert values.max() == 2

@@ -1,4 +1,4 @@
-"""Ramet copies Keras 3 models exactly, edits them safely, and proves what it did."""
+"""Ramet copies Keras 3 models exactly, and proves it."""
 
 from ramet.bridge.trace import trace
 from ramet.clone import clone, clone_model

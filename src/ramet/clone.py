@@ -95,13 +95,11 @@ def clone_model(
     if all(option is None for option in changed):
         return clone(model, weights="fresh")
     rerun = Rerun(clone_function=clone_function, call_function=call_function, recursive=recursive)
-    if has_graph(model):
-        return rerun.model(model, input_tensors)
-    if not isinstance(model, keras.Sequential):
+    if not has_graph(model) and not isinstance(model, keras.Sequential):
         message = (
             f"model '{model.name}' ({type(model).__name__}) has no graph, so "
             "input_tensors, clone_function and call_function have nothing to work on; "
             "leave them out, or use a Functional or Sequential model"
         )
         raise OptionError(message)
-    return rerun.unbuilt(model, input_tensors)
+    return rerun.clone(model, input_tensors)

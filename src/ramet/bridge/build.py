@@ -11,7 +11,7 @@ from ramet.bridge.copier import Copier
 from ramet.bridge.fresh import refresh, refresh_training
 from ramet.bridge.plain import Uncopyable
 from ramet.bridge.trace import Live, live_of, trace_function, trace_tensors
-from ramet.errors import CopyError, OptionError, StateError
+from ramet.errors import CopyError, GraphError, OptionError, StateError
 from ramet.graph import Call, Graph, Ref, Spec
 from ramet.graph.names import did_you_mean
 from ramet.graph.tree import Tree, map_tree
@@ -24,7 +24,25 @@ def build(graph: Graph, *, weights: str, seed: int | None, name: str | None) -> 
     """Makes a model of a graph that was traced from one; see `Graph.build`."""
     live = live_of(graph)
     check_options(weights, seed, name)
-    return Builder(weights, graph).model(live.model, seed=seed, name=name)
+    _check_is_current(graph, live)
+    made = Builder(weights, graph).model(live.model, seed=seed, name=name)
+    if name is None:
+        vars(made)["name"] = graph.name
+    return made
+
+
+def _check_is_current(graph: Graph, live: Live) -> None:
+    """Checks that the calls of a graph are still those of the model it was read from."""
+    if internals.functional_of(live.model) is not live.function:
+        message = f"model '{graph.name}' was rebuilt after it had been traced; trace it again"
+        raise GraphError(message)
+    for name in graph.calls:
+        if name not in live.tensors:
+            message = (
+                f"call '{name}' of graph '{graph.name}' is not one of the model that was "
+                "traced; build the graph that ramet.trace returned"
+            )
+            raise GraphError(message)
 
 
 def copy_model(model: Any, *, weights: str, seed: int | None, name: str | None) -> Any:
@@ -183,18 +201,25 @@ class Builder:
         if call.layer is None:
             return
         operation = self.copier.copy(graph.layers[call.layer].origin)
+        args, kwargs = self.arguments(graph, call, (call.args, call.kwargs), tensors)
+        node = internals.new_node(operation, args, kwargs, outputs)
+        self.order[id(node)] = internals.node_index(live.nodes[call.name])
+        self.operations[id(operation)] = operation
+
+    def arguments(self, graph: Graph, call: Call, tree: Tree, tensors: dict[Ref, Any]) -> Tree:
+        """Returns arguments of a call with the new tensors and copied constants.
+
+        Raises:
+            CopyError: If a constant cannot be copied.
+        """
         try:
-            args = self._arguments(call.args, tensors)
-            kwargs = self._arguments(call.kwargs, tensors)
+            return self._arguments(tree, tensors)
         except Uncopyable as problem:
             message = (
                 f"call '{call.name}' of model '{graph.name}' cannot be copied: one of its "
                 f"arguments holds a {problem.kind}; give it to the layer another way"
             )
             raise CopyError(message) from problem
-        node = internals.new_node(operation, args, kwargs, outputs)
-        self.order[id(node)] = internals.node_index(live.nodes[call.name])
-        self.operations[id(operation)] = operation
 
     def _arguments(self, tree: Tree, tensors: dict[Ref, Any]) -> Tree:
         def fill(leaf: Any) -> Any:

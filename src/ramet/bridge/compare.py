@@ -9,6 +9,7 @@ import keras
 import numpy as np
 
 from ramet.bridge import internals
+from ramet.bridge.build import Builder
 from ramet.bridge.samples import Sample
 from ramet.bridge.trace import has_graph, trace
 from ramet.bridge.values import copy_value, same_bits
@@ -108,7 +109,9 @@ def _alike(old: Any, new: Any) -> bool:
         return old.keys() == new.keys() and all(_alike(old[key], new[key]) for key in old)
     if isinstance(old, (list, tuple)):
         return len(old) == len(new) and all(map(_alike, old, new))
-    return not isinstance(old, np.ndarray) or same_bits(old, new)
+    if isinstance(old, np.ndarray) or keras.ops.is_tensor(old):
+        return same_bits(*(np.asarray(internals.to_numpy(value)) for value in (old, new)))
+    return True
 
 
 def _shown(value: Any) -> str:
@@ -135,7 +138,7 @@ def _config_of(value: Any) -> str | None:
 def _graphs(old: Graph, new: Graph) -> Iterator[str]:
     yield from _pair("the model", "inputs", _refs(old.inputs), _refs(new.inputs))
     yield from _pair("the model", "outputs", _refs(old.outputs), _refs(new.outputs))
-    for name in old.calls.keys() | new.calls.keys():
+    for name in dict.fromkeys([*old.calls, *new.calls]):
         if name not in old.calls or name not in new.calls:
             yield f"call '{name}' is in one of the models only"
         else:
@@ -294,7 +297,13 @@ def outputs(first: Results, second: Results) -> Iterator[str]:
 
 
 def run(model: Any, sample: Sample, *, training: bool) -> Results:
-    """Calls a model without side effects on its state or on random numbers."""
+    """Calls a model without side effects on its state or on random numbers.
+
+    A model with layers that are still to be built is copied first: they would be
+    built by the call, and that cannot be undone.
+    """
+    if any(internals.may_create_weights(layer) for layer in internals.all_layers(model)):
+        model = Builder("copy", None).copy(model)
     variables = model.variables
     held = [(variable, variable.value) for variable in variables]
     # A copy of the data for each model: some layers write into what they are given.

@@ -140,8 +140,6 @@ class Copier(PlainCopier):
         for name, value in internals.live_attributes(source).items():
             if name in internals.NODE_LISTS:
                 self._share_tracker(value, fields[name])
-            elif name == internals.LOSS_IDS:
-                fields[name] = {id(loss) for loss in fields[internals.LOSSES]}
             elif name not in skipped:
                 try:
                     internals.set_attribute(made, name, self.copy(value))
@@ -153,6 +151,8 @@ class Copier(PlainCopier):
                     raise
             elif name in internals.COMPILED_FIELDS:
                 fields[name] = None
+        if internals.LOSS_IDS in fields:
+            fields[internals.LOSS_IDS] = {id(loss) for loss in fields[internals.LOSSES]}
 
     def _share_tracker(self, old: Any, new: Any) -> None:
         if isinstance(old, internals.TRACKED_COLLECTIONS):
@@ -175,7 +175,7 @@ class Copier(PlainCopier):
             f"{noun} '{source.name}' ({type(source).__name__}) cannot be copied: its "
             f"attribute '{name}' holds a {problem.kind}, which cannot be had twice; set "
             "the attribute to None while cloning and make it again on both"
-            f"{_LOCK_HINT if problem.kind in ('lock', 'RLock') else ''}"
+            f"{_LOCK_HINT if isinstance(value, _LOCKS) else ''}"
         )
         raise CopyError(message) from problem
 

@@ -35,7 +35,7 @@ def refresh(source: Any, made: Any, duplicate: Callable[[Any], Any]) -> None:
         for metric in internals.own_metrics(new):
             metric.reset_state()
         variables = internals.own_variables(new)
-        if hasattr(old, "adapt"):
+        if internals.is_adapted(old):
             done.update(id(variable) for variable in variables)
         elif any(id(variable) not in done for variable in variables):
             values = _fresh_values(old, new, duplicate)
@@ -83,9 +83,14 @@ def _rebuilt(old: Any, new: Any, duplicate: Callable[[Any], Any]) -> list[Any]:
     if shapes is None or internals.is_container(old):
         return []
     twin = duplicate(new)
-    internals.forget_variables(twin)
-    with internals.untouched_names():
-        twin.build(**shapes)
+    for part in internals.all_layers(twin):
+        internals.forget_variables(part)
+    try:
+        with internals.untouched_names():
+            twin.build(**shapes)
+    except Exception as error:
+        error.add_note(f"while building layer '{old.name}' again for fresh weights")
+        raise
     return internals.own_variables(twin)
 
 

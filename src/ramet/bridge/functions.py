@@ -19,8 +19,11 @@ _LIBRARIES = frozenset(
 )
 """Packages whose functions do not hold a user's layers in their modules."""
 
-_DEPTH = 4
-"""How deep objects inside a closure are searched for layers and variables."""
+_MOST = 20_000
+"""How many objects that a function holds are searched for layers and variables."""
+
+_PLAIN = (type(None), bool, int, float, complex, str, bytes, type, types.ModuleType)
+"""Types whose instances hold nothing."""
 
 
 class _Copies(Protocol):
@@ -78,45 +81,46 @@ def _new_cell(cell: types.CellType, copies: _Copies) -> types.CellType:
 
 
 def reaches_state(value: Any) -> bool:
-    """Tells whether a function, or what it holds, leads to a layer or variable."""
-    return _reaches(value, _DEPTH, set())
+    """Tells whether a function, or what it holds, leads to a layer or variable.
+
+    Looks at each object once, and gives up after very many: a table of data in
+    a module is not where layers are.
+    """
+    met: set[int] = set()
+    waiting = [value]
+    while waiting and len(met) < _MOST:
+        part = waiting.pop()
+        if isinstance(part, internals.STATEFUL) or internals.is_backend_state(part):
+            return True
+        if id(part) not in met and not isinstance(part, _PLAIN):
+            met.add(id(part))
+            waiting.extend(_parts(part))
+    return False
 
 
-def _reaches(value: Any, depth: int, met: set[int]) -> bool:
-    if isinstance(value, internals.STATEFUL) or internals.is_backend_state(value):
-        return True
-    if depth < 0 or id(value) in met or isinstance(value, (type, types.ModuleType)):
-        return False
-    met.add(id(value))
-    return any(_reaches(part, depth - cost, met) for part, cost in _parts(value))
-
-
-def _parts(value: Any) -> Iterator[tuple[Any, int]]:
-    """Yields what a value holds, each with the depth that a step to it costs."""
+def _parts(value: Any) -> Iterator[Any]:
+    """Yields what a value holds."""
     if isinstance(value, types.FunctionType):
-        held = [*(value.__closure__ or ()), value.__defaults__, value.__kwdefaults__]
-        yield from ((part, 0) for part in held)
-        yield from ((part, 0) for part in value.__dict__.values())
-        yield from ((part, 1) for _, part in _module_values(value))
+        yield from value.__closure__ or ()
+        yield from (value.__defaults__, value.__kwdefaults__, value.__dict__)
+        yield from (part for _, part in _module_values(value))
     elif isinstance(value, types.CellType):
-        yield from ((part, 0) for part in _content(value))
+        yield from _content(value)
     elif isinstance(value, types.MethodType):
-        yield value.__self__, 0
-        yield value.__func__, 0
+        yield from (value.__self__, value.__func__)
     elif isinstance(value, weakref.ReferenceType):
-        yield value(), 0
+        yield value()
     elif isinstance(value, partial):
-        yield from ((part, 0) for part in (value.func, value.args, value.keywords))
+        yield from (value.func, value.args, value.keywords)
     elif isinstance(value, dict):
-        yield from ((part, 1) for part in value.values())
+        yield from value.values()
     elif isinstance(value, (list, tuple, set, frozenset, deque)):
-        yield from ((part, 1) for part in value)
+        yield from value
     elif package_of(type(value)) not in _LIBRARIES:
-        yield from ((part, 1) for part in internals.live_attributes(value).values())
+        yield from internals.live_attributes(value).values()
     else:
         # Functions that a backend compiled tell what they were made from.
-        for name in ("__wrapped__", "python_function"):
-            yield getattr(value, name, None), 0
+        yield from (getattr(value, name, None) for name in ("__wrapped__", "python_function"))
 
 
 def _content(cell: types.CellType) -> Iterator[Any]:

@@ -7,6 +7,7 @@ import enum
 import functools
 import inspect
 import io
+import pickle
 import types
 import weakref
 from collections import OrderedDict
@@ -222,7 +223,7 @@ class PlainCopier:
             return self.memo.setdefault(id(value), value.__deepcopy__(self.memo))
         try:
             reduced = value.__reduce_ex__(4)
-        except Exception as error:
+        except (TypeError, pickle.PicklingError) as error:
             raise Uncopyable(value) from error
         if isinstance(reduced, str):
             return value

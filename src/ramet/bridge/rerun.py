@@ -5,6 +5,7 @@ calls them, and shapes, dtypes and masks are inferred anew. What the calls give
 is put into a copy of the model object, like in `build`.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -12,12 +13,13 @@ import keras
 
 from ramet.bridge import internals
 from ramet.bridge.build import Builder, copy_fresh
+from ramet.bridge.plain import Uncopyable
 from ramet.bridge.remake import remake
 from ramet.bridge.trace import has_graph, live_of, trace
-from ramet.errors import GraphError, OptionError
+from ramet.errors import CopyError, GraphError, OptionError
 from ramet.graph import Call, Graph, Ref
 from ramet.graph.names import counted
-from ramet.graph.reach import written_calls
+from ramet.graph.reach import written_calls, written_refs
 from ramet.graph.tree import Tree, leaves, map_tree
 
 
@@ -41,9 +43,24 @@ class Rerun:
         self._recursive = recursive
         self._made: dict[int, Any] = {}
         self._kept: list[Any] = []
+        self._reused: list[tuple[Any, int, int]] = []
 
-    def model(self, model: Any, input_tensors: Any = None) -> Any:
-        """Makes a model like the given one of new layers, on new inputs."""
+    def clone(self, model: Any, input_tensors: Any = None) -> Any:
+        """Makes a model like the given one of new layers, on new inputs.
+
+        If that fails, layers of the source that the user's function reused lose the
+        calls that were made of them.
+        """
+        try:
+            if has_graph(model):
+                return self._model(model, input_tensors)
+            return self._unbuilt(model, input_tensors)
+        except Exception:
+            for layer, calls, uses in self._reused:
+                internals.forget_calls(layer, calls, uses)
+            raise
+
+    def _model(self, model: Any, input_tensors: Any = None) -> Any:
         graph = trace(model)
         live = live_of(graph)
         builder = Builder("copy", graph)
@@ -54,20 +71,25 @@ class Rerun:
         for ref, tensor in tensors.items():
             old = live.tensors[ref.call][ref.index]
             builder.put(old, tensor)
+        users = _users(graph)
         for call in written_calls(graph):
             if Ref(call.name) not in tensors:
                 self._run(graph, call, builder, tensors)
+                _check_outputs(graph, call, tensors, users)
+        for layer in internals.sublayers_of(model):
+            if id(layer) not in builder.copier.memo:
+                self._new_layer(layer)
         outputs = map_tree(tensors.__getitem__, graph.outputs)
         for old, new in self._made.items():
             builder.copier.memo[old] = new
         builder.results[id(live.function)] = (inputs, outputs)
         made = builder.copy(model)
-        _check_connected(made)
-        made = internals.adopt_layers(made)
+        _check_graph(made)
+        made = internals.adopt_layers(made, [*self._made.values()])
         _compile_alike(model, made, builder)
         return made
 
-    def unbuilt(self, model: Any, input_tensors: Any = None) -> Any:
+    def _unbuilt(self, model: Any, input_tensors: Any = None) -> Any:
         """Makes a Sequential model that has no graph yet of new layers."""
         if self._call_function is not _default_call and input_tensors is None:
             message = (
@@ -84,10 +106,10 @@ class Rerun:
         if input_tensors is not None:
             inputs = outputs = _as_input(_only_tensor(model, input_tensors))
             for layer in made.layers:
-                outputs = self._call_function(layer, outputs)
+                outputs = self._call(layer, (outputs,), {}, f"'{layer.name}' of '{model.name}'")
                 _check_are_tensors([outputs], layer.name)
             internals.set_functional(made, inputs, outputs)
-            made = internals.adopt_layers(made)
+            made = internals.adopt_layers(made, [])
         _compile_alike(model, made, builder)
         return made
 
@@ -119,24 +141,23 @@ class Rerun:
         record = graph.layers[cast("str", call.layer)]
         layer = self._new_layer(record.origin)
 
-        def fill(leaf: Any) -> Any:
-            return tensors[leaf] if isinstance(leaf, Ref) else builder.copier.copy(leaf)
-
         kwargs = {k: v for k, v in call.kwargs.items() if k not in call.derived}
-        args, kwargs = map_tree(fill, call.args), map_tree(fill, kwargs)
-        try:
-            outputs = self._call_function(layer, *args, **kwargs)
-        except Exception as error:
-            error.add_note(f"while calling layer '{record.name}' of '{graph.name}'")
-            raise
+        args, kwargs = builder.arguments(graph, call, (call.args, kwargs), tensors)
+        outputs = self._call(layer, args, kwargs, f"'{record.name}' of '{graph.name}'")
         flat = keras.tree.flatten(outputs)
         _check_are_tensors(flat, record.name)
-        self._check_outputs(graph, call, len(flat))
         live = live_of(graph)
         for index, tensor in enumerate(live.tensors[call.name]):
             if index < len(flat):
                 tensors[Ref(call.name, index)] = flat[index]
                 builder.put(tensor, flat[index])
+
+    def _call(self, layer: Any, args: Any, kwargs: Any, where: str) -> Any:
+        try:
+            return self._call_function(layer, *args, **kwargs)
+        except Exception as error:
+            error.add_note(f"while calling layer {where}")
+            raise
 
     def _new_layer(self, origin: Any) -> Any:
         """Returns the new layer for an old one, the same whenever it is met."""
@@ -147,6 +168,8 @@ class Rerun:
                 error.add_note(f"while cloning layer '{origin.name}'")
                 raise
             self._kept.append(origin)
+            if self._made[id(origin)] is origin:
+                self._reused.append((origin, *internals.count_calls(origin)))
             _check_is_layer(self._made[id(origin)], origin)
         return self._made[id(origin)]
 
@@ -154,23 +177,29 @@ class Rerun:
         nested = isinstance(origin, keras.Model) and internals.is_container(origin)
         if not (self._recursive and nested):
             return self._clone_function(origin)
-        return self.model(origin) if has_graph(origin) else self.unbuilt(origin)
+        return self._model(origin) if has_graph(origin) else self._unbuilt(origin)
 
-    def _check_outputs(self, graph: Graph, call: Call, count: int) -> None:
-        used = {
-            leaf.index: user
-            for user, tree in _uses(graph)
-            for leaf in leaves(tree)
-            if isinstance(leaf, Ref) and leaf.call == call.name
-        }
-        for index, user in used.items():
-            if index >= count:
-                message = (
-                    f"layer '{call.name}' of '{graph.name}' now gives "
-                    f"{counted(count, 'output')}, but its output {index} is used by "
-                    f"{user}; let it give {counted(len(call.outputs), 'output')}"
-                )
-                raise GraphError(message)
+
+def _users(graph: Graph) -> dict[Ref, str]:
+    """Returns who uses each tensor that is used: a call, or the model's outputs."""
+    users = {ref: f"'{call.name}'" for call in written_calls(graph) for ref in written_refs(call)}
+    return users | dict.fromkeys(leaves(graph.outputs), "the model's outputs")
+
+
+def _check_outputs(
+    graph: Graph, call: Call, tensors: dict[Ref, Any], users: dict[Ref, str]
+) -> None:
+    """Checks that a call gave every output that is used."""
+    refs = [Ref(call.name, index) for index in range(len(call.outputs))]
+    given = sum(ref in tensors for ref in refs)
+    for ref in refs:
+        if ref in users and ref not in tensors:
+            message = (
+                f"layer '{call.name}' of '{graph.name}' now gives "
+                f"{counted(given, 'output')}, but its output {ref.index} is used by "
+                f"{users[ref]}; let it give {counted(len(call.outputs), 'output')}"
+            )
+            raise GraphError(message)
 
 
 def _check_is_layer(made: Any, origin: Any) -> None:
@@ -182,8 +211,18 @@ def _check_is_layer(made: Any, origin: Any) -> None:
         raise OptionError(message)
 
 
-def _check_connected(model: Any) -> None:
-    for name in internals.foreign_inputs(internals.functional_of(model)):
+def _check_graph(model: Any) -> None:
+    """Checks what Keras's constructor would: unique names, and no foreign inputs."""
+    function: Any = internals.functional_of(model)
+    operations = function.operations
+    for name, count in Counter(operation.name for operation in operations).items():
+        if count > 1:
+            message = (
+                f"the new '{model.name}' has {count} layers named '{name}', so it could "
+                "not be saved; let the functions give every new layer a name of its own"
+            )
+            raise GraphError(message)
+    for name in internals.foreign_inputs(function):
         message = (
             f"the new '{model.name}' depends on input '{name}', which is not one of its "
             "own; let call_function compute from the arguments that it is given"
@@ -203,12 +242,6 @@ def _check_are_tensors(outputs: list[Any], layer: str) -> None:
 
 def _shown(value: Any) -> str:
     return "None" if value is None else f"a {type(value).__name__}"
-
-
-def _uses(graph: Graph) -> list[tuple[str, Tree]]:
-    """Lists who uses tensors: the calls, and the model's outputs."""
-    uses = [(f"'{c.name}'", (c.args, c.kwargs)) for c in graph.calls.values()]
-    return [*uses, ("the model's outputs", graph.outputs)]
 
 
 def _as_input(tensor: Any) -> Any:
@@ -258,7 +291,7 @@ def _default_call(layer: Any, *args: Any, **kwargs: Any) -> Any:
 
 def _default_clone(layer: Any) -> Any:
     """Makes an unbuilt layer from its config; one that has none is copied."""
-    if not hasattr(layer, "adapt"):
+    if not internals.is_adapted(layer):
         made = remake(layer, built=False)
         if made is not None:
             return made
@@ -271,7 +304,14 @@ def _compile_alike(model: Any, made: Any, builder: Builder) -> None:
     arguments = internals.compile_arguments(model)
     if arguments is not None:
         optimizer = arguments["optimizer"]
-        new = {k: builder.copier.copy(v) for k, v in arguments.items() if k != "optimizer"}
+        try:
+            new = {k: builder.copier.copy(v) for k, v in arguments.items() if k != "optimizer"}
+        except Uncopyable as problem:
+            message = (
+                f"what model '{model.name}' was compiled with cannot be copied: it holds a "
+                f"{problem.kind}; compile the new model yourself, from an uncompiled one"
+            )
+            raise CopyError(message) from problem
         if isinstance(optimizer, internals.BaseOptimizer):
             optimizer = type(optimizer).from_config(optimizer.get_config())
         made.compile(optimizer=optimizer, **new)

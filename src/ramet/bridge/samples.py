@@ -1,6 +1,5 @@
 """Input data for a model, made from what it says about its inputs."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,21 +32,17 @@ class Sample:
     kwargs: dict[str, Any]
 
 
-def samples(model: Any, seed: int) -> Iterator[Sample]:
-    """Yields input data for a model, with open dimensions of growing size.
+def make_sample(model: Any, size: int, seed: int) -> Sample | None:
+    """Makes input data for a model, or `None` if its input shapes are not known.
 
-    Shapes and dtypes are the model's own; integers stay below the size of the
-    vocabularies that they reach, and strings come from them.
+    Shapes and dtypes are the model's own; open dimensions get the given size,
+    integers stay below the sizes of the vocabularies that they reach, and strings
+    come from them.
     """
-    for size in SIZES:
-        rng = np.random.default_rng(seed)
-        if has_graph(model):
-            yield Sample((_graph_inputs(trace(model), size, rng),), {})
-        else:
-            found = _built_inputs(model, size, rng)
-            if found is None:
-                return
-            yield found
+    rng = np.random.default_rng(seed)
+    if has_graph(model):
+        return Sample((_graph_inputs(trace(model), size, rng),), {})
+    return _built_inputs(model, size, rng)
 
 
 def _graph_inputs(graph: Graph, size: int, rng: np.random.Generator) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 from keras.src.models.functional import Functional
 from keras.src.ops.function import make_node_key
 from keras.src.trainers.trainer import Trainer
+from keras.src.utils.python_utils import remove_by_id
 
 from ramet.bridge.internals.symbolic import node_index
 
@@ -20,8 +21,8 @@ def set_functional(model: Any, inputs: Any, outputs: Any) -> None:
     model.built = True
 
 
-def adopt_layers(model: Any) -> Any:
-    """Makes a model track the layers of its graph, and only those of it.
+def adopt_layers(model: Any, made: list[Any]) -> Any:
+    """Makes a model track the layers of its graph, and none of `made` that is not in it.
 
     Returns:
         The model; a Functional one in place of a Sequential one whose graph is
@@ -29,15 +30,24 @@ def adopt_layers(model: Any) -> Any:
     """
     if isinstance(model, keras.Sequential):
         function = model._functional
-        adopt_layers(function)
+        adopt_layers(function, made)
         if not _is_chain(function):
             vars(function)["name"] = model.name
             return function
         model._layers = list(function._operations)
         return model
+    inside = {id(operation) for operation in model._operations}
+    for layer in made:
+        if id(layer) not in inside and not _is_attribute(model, layer):
+            model._tracker.untrack(layer)
+            remove_by_id(model._layers, layer)
     for layer in model.layers:
         model._tracker.track(layer)
     return model
+
+
+def _is_attribute(model: Any, layer: Any) -> bool:
+    return any(value is layer for value in vars(model).values())
 
 
 def _is_chain(function: Any) -> bool:
@@ -104,6 +114,11 @@ def first_state(generator: Any) -> np.ndarray:
     if seed is None:
         seed = random.randint(1, int(1e9))  # noqa: S311 what Keras draws from, not a secret
     return np.array([seed, 0]).astype(generator.state.dtype)
+
+
+def is_adapted(layer: Any) -> bool:
+    """Tells whether a layer's state comes from data, by `adapt`, not from training."""
+    return hasattr(layer, "adapt") and not layer._trainable_variables
 
 
 def may_create_weights(layer: Any) -> bool:

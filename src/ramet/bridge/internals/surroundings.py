@@ -42,8 +42,14 @@ def untouched_names() -> Generator[None]:
 
 @contextlib.contextmanager
 def untouched_randomness() -> Generator[None]:
-    """Restores the generators of random numbers that initializers draw from."""
+    """Restores the generators of random numbers that initializers draw from.
+
+    Python's, NumPy's, Keras's and PyTorch's global ones; not TensorFlow's.
+    """
     generator = global_state.get_global_attribute("global_seed_generator")
+    global_state.set_global_attribute("global_seed_generator", None)
+    torch = sys.modules.get("torch")
+    torch_state = None if torch is None else torch.random.get_rng_state()
     state, numpy_state = random.getstate(), np.random.get_state()  # noqa: NPY002 users' initializers may draw from the global one
     try:
         yield
@@ -51,11 +57,15 @@ def untouched_randomness() -> Generator[None]:
         random.setstate(state)
         np.random.set_state(numpy_state)  # noqa: NPY002 the same
         global_state.set_global_attribute("global_seed_generator", generator)
+        if torch is not None:
+            torch.random.set_rng_state(torch_state)
 
 
 def seed_globals(seed: int) -> None:
     """Seeds the generators of random numbers that initializers draw from."""
     random.seed(seed)
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(seed % 2**63)
     np.random.seed(seed % 2**32)  # noqa: NPY002 the same
     generator = keras.random.SeedGenerator(seed % 2**31, name="global_seed_generator")
     global_state.set_global_attribute("global_seed_generator", generator)
@@ -63,13 +73,7 @@ def seed_globals(seed: int) -> None:
 
 @contextlib.contextmanager
 def fixed_randomness(seed: int) -> Generator[None]:
-    """Seeds every global generator of random numbers, and restores them after use."""
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(untouched_randomness())
-        stack.enter_context(untouched_names())
-        torch = sys.modules.get("torch")
-        if torch is not None:
-            stack.enter_context(torch.random.fork_rng())
-            torch.manual_seed(seed)
+    """Seeds the global generators of random numbers, and restores them after use."""
+    with untouched_randomness(), untouched_names():
         seed_globals(seed)
         yield

@@ -88,6 +88,17 @@ def order_nodes(operation: Any, rank: dict[int, int]) -> None:
             tensor._keras_history = KerasHistory(operation, index, position)
 
 
+def count_calls(operation: Any) -> tuple[int, int]:
+    """Counts the calls of an operation, and the calls that use it."""
+    return len(operation._inbound_nodes), len(operation._outbound_nodes)
+
+
+def forget_calls(operation: Any, calls: int, uses: int) -> None:
+    """Forgets all but the first calls of an operation, and uses of it."""
+    for nodes, kept in ((operation._inbound_nodes, calls), (operation._outbound_nodes, uses)):
+        del getattr(nodes, "_storage", nodes)[kept:]
+
+
 def calls_of(operation: Any) -> list[Any]:
     """Returns the nodes of an operation, in the order in which it was called."""
     return operation._inbound_nodes
