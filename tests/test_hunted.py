@@ -4,6 +4,7 @@ import collections
 import dataclasses
 import functools
 import inspect
+import io
 import threading
 import weakref
 
@@ -173,7 +174,7 @@ def test_only_locks_are_lent():
     layer.lock = threading.Lock()
     with pytest.raises(ramet.CopyError, match="'lock' holds a lock"):
         ramet.clone(model)
-    layer.lock = None
+    del layer.lock
     layer.view = {"a": 1}.keys()
     with pytest.raises(ramet.CopyError, match=r"layer 'holding' .* 'view' holds a dict_keys"):
         ramet.clone(model)
@@ -270,6 +271,74 @@ def test_a_disconnected_call_is_refused():
 def test_weights_that_are_not_a_word():
     with pytest.raises(ramet.OptionError, match="unknown weights="):
         ramet.clone(small(), weights=np.zeros(2))
+
+
+def test_a_fitted_copy_is_exported_and_checkpointed(backend, tmp_path):
+    if backend != "tensorflow":
+        pytest.skip("what is wrapped and watched is TensorFlow's")
+    import tensorflow as tf
+
+    for optimizer in ("adam", "sgd", keras.optimizers.AdamW(0.1)):
+        model = small()
+        model.compile(optimizer, "mse")
+        model.fit(DATA, TARGETS, verbose=0)
+        twin = ramet.clone(model)
+        assert ramet.verify(model, twin).ok
+        twin.export(tmp_path / "export", verbose=False)
+        tf.train.Checkpoint(model=twin).save(str(tmp_path / "c"))
+        twin.fit(DATA, TARGETS, verbose=0)
+
+
+def test_what_tensorflow_bound_to_the_source_is_named(backend):
+    if backend != "tensorflow":
+        pytest.skip("concrete functions and checkpoints are TensorFlow's")
+    import tensorflow as tf
+
+    model = small()
+    traced = tf.function(model, input_signature=[tf.TensorSpec((4, 3))])
+    for held in (traced.get_concrete_function(), tf.train.Checkpoint(model=model)):
+        model.held = held
+        with pytest.raises(ramet.CopyError, match=r"model 'sequential.* attribute 'held' holds a"):
+            ramet.clone(model)
+        del model.held
+        ramet.clone(model)
+    model.held = tf.function(lambda x: x * 2).get_concrete_function(tf.TensorSpec((4, 3)))
+    assert ramet.clone(model).held is model.held
+
+
+def test_a_tensor_kept_from_a_call_does_not_disturb():
+    class Keeps(layers.Layer):
+        def call(self, x):
+            self.last = x * 2
+            return self.last
+
+    model = small(Keeps())
+    assert ramet.verify(model, ramet.clone(model)).ok
+
+
+relu = None
+
+
+def named_like_an_attribute(x):
+    return ops.relu(x)
+
+
+def test_attributes_are_not_names_of_the_module(monkeypatch):
+    import sys
+
+    monkeypatch.setattr(sys.modules[__name__], "relu", layers.ReLU())
+    model = small(layers.Lambda(named_like_an_attribute, name="lambda"))
+    assert ramet.clone(model).get_layer("lambda").function is named_like_an_attribute
+
+
+@pytest.mark.parametrize("held", [np.log1p, io.StringIO("text"), io.BytesIO(b"bytes")], ids=str)
+def test_what_deepcopy_copies_is_copied(held):
+    layer = Holding(name="holding")
+    model = small(layer)
+    layer.held = held
+    new = ramet.clone(model).get_layer("holding").held
+    assert (new is held) == isinstance(held, np.ufunc)
+    assert isinstance(held, np.ufunc) or new.getvalue() == held.getvalue()
 
 
 class Composite(layers.Layer):

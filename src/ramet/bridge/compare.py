@@ -64,8 +64,12 @@ def _facts(value: Any) -> Any:
         return {key: _facts(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_facts(item) for item in value]
-    ids = internals.ID_KEYED_FIELDS
-    return {name: item for name, item in getattr(value, "__dict__", {}).items() if name not in ids}
+    return {
+        name: item
+        for name, item in getattr(value, "__dict__", {}).items()
+        # What TensorFlow tracks, and what is keyed by ids, differs between equals.
+        if name not in internals.ID_KEYED_FIELDS and not name.startswith("_self_")
+    }
 
 
 def _layers(old: Any, new: Any) -> Iterator[str]:
@@ -109,9 +113,10 @@ def _alike(old: Any, new: Any) -> bool:
         return old.keys() == new.keys() and all(_alike(old[key], new[key]) for key in old)
     if isinstance(old, (list, tuple)):
         return len(old) == len(new) and all(map(_alike, old, new))
-    if isinstance(old, np.ndarray) or keras.ops.is_tensor(old):
-        return same_bits(*(np.asarray(internals.to_numpy(value)) for value in (old, new)))
-    return True
+    symbolic = internals.is_symbolic(old) or internals.is_symbolic(new)
+    if symbolic or not (isinstance(old, np.ndarray) or keras.ops.is_tensor(old)):
+        return True
+    return same_bits(*(np.asarray(internals.to_numpy(value)) for value in (old, new)))
 
 
 def _shown(value: Any) -> str:

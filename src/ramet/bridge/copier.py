@@ -137,7 +137,7 @@ class Copier(PlainCopier):
             skipped |= internals.GRAPH_FIELDS
         if isinstance(source, internals.Trainer):
             skipped |= internals.COMPILED_FIELDS
-        for name, value in internals.live_attributes(source).items():
+        for name, value in internals.authored_first(internals.live_attributes(source)):
             if name in internals.NODE_LISTS:
                 self._share_tracker(value, fields[name])
             elif name not in skipped:
@@ -173,8 +173,8 @@ class Copier(PlainCopier):
         noun = "model" if isinstance(source, keras.Model) else "layer"
         message = (
             f"{noun} '{source.name}' ({type(source).__name__}) cannot be copied: its "
-            f"attribute '{name}' holds a {problem.kind}, which cannot be had twice; set "
-            "the attribute to None while cloning and make it again on both"
+            f"attribute '{name}' holds a {problem.kind}, which cannot be had twice; "
+            "delete the attribute while cloning and make it again on both"
             f"{_LOCK_HINT if isinstance(value, _LOCKS) else ''}"
         )
         raise CopyError(message) from problem
@@ -218,8 +218,7 @@ class Copier(PlainCopier):
             else:
                 items = {keys.get(key, key) for key in kept or ()}
             if kept is not None:
-                kept.clear()
-                kept.update(items)
+                internals.replace_items(kept, items)
 
     def _tracker(self, value: Any) -> Any:
         made = self._structural(value)
@@ -272,8 +271,10 @@ class Copier(PlainCopier):
         wrapper = internals.tensorflow_wrapper(value)
         if wrapper is not None:
             self._kept.append(wrapper)
-            made = type(value)(self.copy(wrapper))
+            made = internals.wrap_alike(value, self.copy(wrapper))
             return self.memo.setdefault(id(value), made)
+        if internals.is_bound_tensorflow(value):
+            raise Uncopyable(value)
         if internals.is_tensorflow_structure(value):
             return self._structural(value)
         rebind = getattr(value, "_clone", None)

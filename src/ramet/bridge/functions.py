@@ -4,6 +4,7 @@ A lambda may reach a layer or a variable through its closure, its defaults, or
 a name of the module it was written in. In a copy it has to reach the copy.
 """
 
+import dis
 import types
 import weakref
 from collections import deque
@@ -141,7 +142,9 @@ def _module_values(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
 
 
 def _global_names(code: types.CodeType) -> Iterator[str]:
-    yield from code.co_names
+    for instruction in dis.get_instructions(code):
+        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+            yield instruction.argval
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             yield from _global_names(constant)

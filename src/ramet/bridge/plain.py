@@ -3,6 +3,7 @@
 The memo is what keeps sharing: whatever is reached twice is copied once.
 """
 
+import copyreg
 import enum
 import functools
 import inspect
@@ -117,6 +118,9 @@ class PlainCopier:
         return value
 
     def _open_file(self, value: Any) -> Any:
+        """Copies a file that is in memory; any other belongs to the source."""
+        if isinstance(value, (io.StringIO, io.BytesIO)):
+            return self._by_reduction(value)
         raise Uncopyable(value)
 
     def _list(self, value: list[Any]) -> list[Any]:
@@ -221,8 +225,9 @@ class PlainCopier:
         """Copies any other object the way `copy.deepcopy` would, with this memo."""
         if hasattr(type(value), "__deepcopy__"):
             return self.memo.setdefault(id(value), value.__deepcopy__(self.memo))
+        registered = copyreg.dispatch_table.get(type(value))
         try:
-            reduced = value.__reduce_ex__(4)
+            reduced = registered(value) if registered else value.__reduce_ex__(4)
         except (TypeError, pickle.PicklingError) as error:
             raise Uncopyable(value) from error
         if isinstance(reduced, str):

@@ -106,6 +106,14 @@ def live_attributes(obj: Any) -> dict[str, Any]:
     return attributes
 
 
+def authored_first(attributes: dict[str, Any]) -> list[tuple[str, Any]]:
+    """Lists attributes, TensorFlow's own records of them last.
+
+    So that what cannot be copied is found under the name that the author gave it.
+    """
+    return sorted(attributes.items(), key=lambda item: item[0].startswith("_self_"))
+
+
 def set_attribute(obj: Any, name: str, value: Any) -> None:
     """Sets an attribute past `__setattr__`, which would track or wrap the value."""
     if name in slots_of(type(obj)):
@@ -153,6 +161,15 @@ def is_backend_state(value: Any) -> bool:
     return is_torch_module(value) or is_torch_parameter(value)
 
 
+def is_bound_tensorflow(value: Any) -> bool:
+    """Tells whether a value of TensorFlow's is bound to the variables of one model."""
+    tensorflow = sys.modules["tensorflow"]
+    if isinstance(value, (tensorflow.train.Checkpoint, tensorflow.train.CheckpointManager)):
+        return True
+    traced = isinstance(value, tensorflow.types.experimental.ConcreteFunction)
+    return traced and bool(value.variables)
+
+
 def is_tensorflow_structure(value: Any) -> bool:
     """Tells whether a value of TensorFlow's only holds others: modules, dependencies."""
     named = type(value).__name__ == "TrackableReference"
@@ -170,6 +187,43 @@ def tensorflow_wrapper(value: Any) -> Any | None:
     plain = {"ListWrapper": list, "_DictWrapper": dict, "_TupleWrapper": tuple}
     kind = plain.get(type(value).__name__)
     return None if kind is None else kind(value)
+
+
+def wrap_alike(wrapper: Any, content: Any) -> Any:
+    """Wraps a list, dict or tuple as TensorFlow did, with what it knows of changes."""
+    made = type(wrapper)(content)
+    for name in (
+        "_self_non_string_key",
+        "_self_external_modification",
+        "_non_append_mutation_value",
+        "_external_modification_value",
+    ):
+        if hasattr(wrapper, name):
+            setattr(made, name, getattr(wrapper, name))
+    return made
+
+
+def replace_items(table: Any, items: Any) -> None:
+    """Replaces what a dict or set holds, also of one that TensorFlow wraps and watches."""
+    plain = getattr(table, "__wrapped__", table)
+    plain.clear()
+    plain.update(items)
+    if plain is not table:
+        table._update_snapshot()
+
+
+def is_symbolic(value: Any) -> bool:
+    """Tells whether a tensor stands for a value in a trace and has none itself."""
+    jax, tensorflow = sys.modules.get("jax"), sys.modules.get("tensorflow")
+    if jax is not None and isinstance(value, jax.core.Tracer):
+        return True
+    if is_torch_tensor(value):
+        return bool(value.is_meta)
+    return (
+        tensorflow is not None
+        and isinstance(value, tensorflow.Tensor)
+        and not hasattr(value, "numpy")
+    )
 
 
 def sparse_tensor(values: Any) -> Any:
