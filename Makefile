@@ -85,5 +85,5 @@ $(DEMO_VENV)/.stamp: pyproject.toml constraints.txt
 $(OLDEST_VENV)/.stamp: pyproject.toml constraints.txt
 	$(call make_venv,$(OLDEST_VENV))
 	$(OLDEST_VENV)/bin/python -m pip install -qq -c <(grep -v '^keras==' constraints.txt) \
-	    -e '.[dev,torch]' tensorflow-cpu keras==3.12.0
+	    -e '.[dev,jax,torch]' tensorflow-cpu keras==3.12.0
 	@touch $@

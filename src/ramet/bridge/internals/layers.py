@@ -79,8 +79,13 @@ def compile_arguments(model: Any) -> dict[str, Any] | None:
 
 
 def sublayers_of(layer: Any) -> list[Any]:
-    """Returns the layers that a layer tracks directly."""
-    return list(layer._layers)
+    """Returns the layers that a layer tracks directly, each once.
+
+    Up to Keras 3.14, a Functional model keeps those of its graph and those in its
+    attributes in two lists.
+    """
+    _, attributes = layer._tracker.config["layers"]
+    return list({id(part): part for part in (*layer._layers, *attributes)}.values())
 
 
 def all_layers(layer: Any) -> list[Any]:
