@@ -82,8 +82,11 @@ def sublayers_of(layer: Any) -> list[Any]:
     """Returns the layers that a layer tracks directly, each once.
 
     Up to Keras 3.14, a Functional model keeps those of its graph and those in its
-    attributes in two lists.
+    attributes in two lists. What a Sequential model tracks besides its layers is
+    the Functional model that it builds of them.
     """
+    if isinstance(layer, keras.Sequential):
+        return list(layer._layers)
     _, attributes = layer._tracker.config["layers"]
     return list({id(part): part for part in (*layer._layers, *attributes)}.values())
 
