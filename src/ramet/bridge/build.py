@@ -1,6 +1,7 @@
 """From a Graph to a Keras model: copy the layers, replay the calls."""
 
 import contextlib
+from collections.abc import Generator
 from numbers import Integral
 from typing import Any, Final
 
@@ -10,7 +11,7 @@ from ramet.bridge import internals
 from ramet.bridge.copier import Copier
 from ramet.bridge.fresh import refresh, refresh_training
 from ramet.bridge.plain import Uncopyable
-from ramet.bridge.trace import Live, live_of, trace_function, trace_tensors
+from ramet.bridge.trace import live_of, trace_function, trace_tensors
 from ramet.errors import CopyError, GraphError, OptionError, StateError
 from ramet.graph import Call, Graph, Ref, Spec
 from ramet.graph.names import did_you_mean
@@ -24,25 +25,14 @@ def build(graph: Graph, *, weights: str, seed: int | None, name: str | None) -> 
     """Makes a model of a graph that was traced from one; see `Graph.build`."""
     live = live_of(graph)
     check_options(weights, seed, name)
-    _check_is_current(graph, live)
-    made = Builder(weights, graph).model(live.model, seed=seed, name=name)
-    if name is None:
-        vars(made)["name"] = graph.name
-    return made
-
-
-def _check_is_current(graph: Graph, live: Live) -> None:
-    """Checks that the calls of a graph are still those of the model it was read from."""
-    if internals.functional_of(live.model) is not live.function:
+    if live.model is not None and internals.functional_of(live.model) is not live.function:
         message = f"model '{graph.name}' was rebuilt after it had been traced; trace it again"
         raise GraphError(message)
-    for name in graph.calls:
-        if name not in live.tensors:
-            message = (
-                f"call '{name}' of graph '{graph.name}' is not one of the model that was "
-                "traced; build the graph that ramet.trace returned"
-            )
-            raise GraphError(message)
+    if live.graph is not graph:
+        from ramet.bridge.edited import build_edited
+
+        return build_edited(graph, weights=weights, seed=seed, name=name or graph.name)
+    return Builder(weights, graph).model(live.model, seed=seed, name=name)
 
 
 def copy_model(model: Any, *, weights: str, seed: int | None, name: str | None) -> Any:
@@ -118,14 +108,11 @@ class Builder:
 
     def model(self, source: Any, *, seed: int | None, name: str | None) -> Any:
         """Makes the new model."""
-        with contextlib.ExitStack() as stack:
-            if seed is not None:
-                stack.enter_context(internals.untouched_randomness())
-                stack.enter_context(internals.untouched_names())
-                internals.seed_globals(int(seed))
+        with seeded(seed):
             made = self.copy(source)
             if self.weights == "fresh":
-                refresh(source, made, _duplicate)
+                old, new = internals.all_layers(source), internals.all_layers(made)
+                refresh(zip(old, new, strict=True), duplicate)
                 refresh_training(made, self.copier.optimizers)
         if name is not None:
             vars(made)["name"] = name
@@ -134,16 +121,24 @@ class Builder:
     def copy(self, source: Any) -> Any:
         """Copies a model or layer, with the graphs of all models inside."""
         if self.weights == "share":
-            for layer in internals.all_layers(source):
-                for variable in internals.layer_state(layer):
-                    self.copier.keep_variable(variable)
+            self.share(source)
         made = self.copier.copy(source)
         self.copier.finish()
+        self.map_functions()
+        return made
+
+    def share(self, source: Any) -> None:
+        """Lets the copy of a model or layer have the very variables of the source."""
+        for layer in internals.all_layers(source):
+            for variable in internals.layer_state(layer):
+                self.copier.keep_variable(variable)
+
+    def map_functions(self) -> None:
+        """Puts calls into their recorded order and maps the graphs made so far."""
         for operation in self.operations.values():
             internals.order_nodes(operation, self.order)
         for function in self.functions:
             internals.map_graph(function)
-        return made
 
     def _register(self, graph: Graph) -> None:
         """Remembers which graph belongs to which model, nested ones too."""
@@ -164,7 +159,7 @@ class Builder:
         if graph is None:
             graph = trace_function(source)
             self._register(graph)
-        tensors = self._replay(graph)
+        tensors = self.make_calls(graph)
         inputs = _filled(graph.inputs, tensors)
         internals.set_structures(made, inputs, _filled(graph.outputs, tensors))
         self.functions.append(made)
@@ -172,7 +167,7 @@ class Builder:
     def tensor(self, tensor: Any) -> Any:
         """Returns the copy of a symbolic tensor, also of one outside the graph."""
         if id(tensor) not in self.copier.memo:
-            self._replay(trace_tensors([tensor]))
+            self.make_calls(trace_tensors([tensor]))
         return self.copier.memo[id(tensor)]
 
     def put(self, old: Any, new: Any) -> None:
@@ -181,30 +176,29 @@ class Builder:
         if internals.is_input(old) and internals.is_input(new):
             self.copier.memo[id(internals.maker(old))] = internals.maker(new)
 
-    def _replay(self, graph: Graph) -> dict[Ref, Any]:
+    def make_calls(self, graph: Graph) -> dict[Ref, Any]:
         """Makes the calls of a graph again, without running a layer."""
-        live = live_of(graph)
         tensors: dict[Ref, Any] = {}
         for call in graph.calls.values():
-            sources = live.tensors[call.name]
+            sources = call.origin.tensors
             if id(sources[0]) not in self.copier.memo:
-                self._replay_call(graph, call, live, tensors)
+                made = self.replay(graph, call, tensors)
+                self.copier.memo.update(zip(map(id, sources), made, strict=True))
             for index, tensor in enumerate(sources):
                 tensors[Ref(call.name, index)] = self.copier.memo[id(tensor)]
         self._attach_masks(graph, tensors)
         return tensors
 
-    def _replay_call(self, graph: Graph, call: Call, live: Live, tensors: dict[Ref, Any]) -> None:
+    def replay(self, graph: Graph, call: Call, tensors: dict[Ref, Any]) -> list[Any]:
+        """Makes one call as it was recorded, and returns its symbolic outputs."""
         outputs = [_symbolic(spec) for spec in call.outputs]
-        for source, made in zip(live.tensors[call.name], outputs, strict=True):
-            self.copier.memo[id(source)] = made
-        if call.layer is None:
-            return
-        operation = self.copier.copy(graph.layers[call.layer].origin)
-        args, kwargs = self.arguments(graph, call, (call.args, call.kwargs), tensors)
-        node = internals.new_node(operation, args, kwargs, outputs)
-        self.order[id(node)] = internals.node_index(live.nodes[call.name])
-        self.operations[id(operation)] = operation
+        if call.layer is not None:
+            operation = self.copier.copy(graph.layers[call.layer].origin)
+            args, kwargs = self.arguments(graph, call, (call.args, call.kwargs), tensors)
+            node = internals.new_node(operation, args, kwargs, outputs)
+            self.order[id(node)] = internals.node_index(call.origin.node)
+            self.operations[id(operation)] = operation
+        return outputs
 
     def arguments(self, graph: Graph, call: Call, tree: Tree, tensors: dict[Ref, Any]) -> Tree:
         """Returns arguments of a call with the new tensors and copied constants.
@@ -212,8 +206,12 @@ class Builder:
         Raises:
             CopyError: If a constant cannot be copied.
         """
+
+        def fill(leaf: Any) -> Any:
+            return tensors[leaf] if isinstance(leaf, Ref) else self.copier.copy(leaf)
+
         try:
-            return self._arguments(tree, tensors)
+            return map_tree(fill, tree)
         except Uncopyable as problem:
             message = (
                 f"call '{call.name}' of model '{graph.name}' cannot be copied: one of its "
@@ -221,29 +219,36 @@ class Builder:
             )
             raise CopyError(message) from problem
 
-    def _arguments(self, tree: Tree, tensors: dict[Ref, Any]) -> Tree:
-        def fill(leaf: Any) -> Any:
-            return tensors[leaf] if isinstance(leaf, Ref) else self.copier.copy(leaf)
-
-        return map_tree(fill, tree)
-
     def _attach_masks(self, graph: Graph, tensors: dict[Ref, Any]) -> None:
         for call in graph.calls.values():
             for index, spec in enumerate(call.outputs):
                 if spec.mask is not None:
-                    mask = self._arguments(spec.mask, tensors)
+                    mask = self.arguments(graph, call, spec.mask, tensors)
                     internals.set_keras_mask(tensors[Ref(call.name, index)], mask)
+
+
+@contextlib.contextmanager
+def seeded(seed: int | None) -> Generator[None]:
+    """Lets everything that is drawn at random come from a seed, if there is one."""
+    with contextlib.ExitStack() as stack:
+        if seed is not None:
+            stack.enter_context(internals.untouched_randomness())
+            stack.enter_context(internals.untouched_names())
+            internals.seed_globals(int(seed))
+        yield
 
 
 def copy_fresh(layer: Any) -> Any:
     """Copies one layer and gives it fresh weights."""
-    made = _duplicate(layer)
+    made = duplicate(layer)
     if isinstance(layer, keras.Layer):
-        refresh(layer, made, _duplicate)
+        pairs = zip(internals.all_layers(layer), internals.all_layers(made), strict=True)
+        refresh(pairs, duplicate)
     return made
 
 
-def _duplicate(layer: Any) -> Any:
+def duplicate(layer: Any) -> Any:
+    """Makes a structural copy of a layer, for fresh weights."""
     return Builder("fresh", None).copy(layer)
 
 

@@ -53,6 +53,7 @@ class Copier(PlainCopier):
         self._renew = renew
         self._own_state = 0
         self._skipped: dict[int, frozenset[str]] = {}
+        self._dropped: dict[int, list[Any]] = {}
         self._functions: deque[Any] = deque()
         self._unfilled: deque[Any] = deque()
         self._donors: dict[int, Any] = {}
@@ -64,8 +65,18 @@ class Copier(PlainCopier):
         """Leaves attributes of an object out of its copy."""
         self._skipped[id(source)] = names
 
+    def drop(self, source: Any, layers: list[Any]) -> None:
+        """Lets the copy of a model track none of some layers that the source tracks."""
+        self._dropped[id(source)] = layers
+
     def finish(self) -> None:
-        """Fills all shells and makes the copies of values that were put off."""
+        """Fills all shells, and finds the slots of optimizers again."""
+        self.drain()
+        for old, new in self.optimizers:
+            self._rekey(old, new)
+
+    def drain(self) -> None:
+        """Fills all shells made so far and makes the copies of values that were put off."""
         while self._functions or self._unfilled:
             if self._functions:
                 source = self._functions.popleft()
@@ -74,8 +85,6 @@ class Copier(PlainCopier):
             else:
                 self.fill(self._unfilled.popleft())
         self.values.finish()
-        for old, new in self.optimizers:
-            self._rekey(old, new)
 
     def _handler_for(self, kind: type, value: Any) -> Callable[[Any], Any]:
         package = package_of(kind)
@@ -131,13 +140,34 @@ class Copier(PlainCopier):
     def fill(self, source: Any) -> None:
         """Gives the shell of a layer, operation or model its attributes."""
         made = self.memo[id(source)]
+        attributes = internals.authored_first(internals.live_attributes(source))
+        if id(source) not in self._dropped:
+            self._set_attributes(source, made, attributes)
+        else:
+            tracking = internals.TRACKING_FIELDS
+            own = [item for item in attributes if item[0] not in tracking]
+            self._set_attributes(source, made, own)
+            # What no attribute reaches is not copied just to be forgotten.
+            dropped = [d for d in self._dropped[id(source)] if id(d) not in self.memo]
+            absent = {id(layer): object() for layer in dropped}
+            self.memo.update(absent)
+            rest = [item for item in attributes if item[0] in tracking]
+            self._set_attributes(source, made, rest)
+            internals.untrack(made, [*absent.values()])
+            for key in absent:
+                del self.memo[key]
+        fields = vars(made)
+        if internals.LOSS_IDS in fields:
+            fields[internals.LOSS_IDS] = {id(loss) for loss in fields[internals.LOSSES]}
+
+    def _set_attributes(self, source: Any, made: Any, attributes: list[tuple[str, Any]]) -> None:
         fields = vars(made)
         skipped = self._skipped.get(id(source), frozenset())
         if isinstance(source, keras.Function):
             skipped |= internals.GRAPH_FIELDS
         if isinstance(source, internals.Trainer):
             skipped |= internals.COMPILED_FIELDS
-        for name, value in internals.authored_first(internals.live_attributes(source)):
+        for name, value in attributes:
             if name in internals.NODE_LISTS:
                 self._share_tracker(value, fields[name])
             elif name not in skipped:
@@ -151,8 +181,6 @@ class Copier(PlainCopier):
                     raise
             elif name in internals.COMPILED_FIELDS:
                 fields[name] = None
-        if internals.LOSS_IDS in fields:
-            fields[internals.LOSS_IDS] = {id(loss) for loss in fields[internals.LOSSES]}
 
     def _share_tracker(self, old: Any, new: Any) -> None:
         if isinstance(old, internals.TRACKED_COLLECTIONS):

@@ -13,14 +13,13 @@ from ramet.bridge.remake import remake
 from ramet.errors import StateError
 
 
-def refresh(source: Any, made: Any, duplicate: Callable[[Any], Any]) -> None:
-    """Gives a structural copy of a model fresh weights, seeds and metrics.
+def refresh(pairs: Iterable[tuple[Any, Any]], duplicate: Callable[[Any], Any]) -> None:
+    """Gives structural copies of layers fresh weights, seeds and metrics.
 
     What `adapt` computed from data is kept: no initializer makes it.
 
     Args:
-        source: The model that was copied.
-        made: Its copy, with weights to be replaced.
+        pairs: The layers that were copied, and their copies.
         duplicate: Makes another structural copy of a layer.
 
     Raises:
@@ -28,8 +27,7 @@ def refresh(source: Any, made: Any, duplicate: Callable[[Any], Any]) -> None:
     """
     done: set[int] = set()
     unknown: list[tuple[Any, Any]] = []
-    old_layers, new_layers = internals.all_layers(source), internals.all_layers(made)
-    for old, new in zip(old_layers, new_layers, strict=True):
+    for old, new in pairs:
         for generator in internals.own_seed_generators(new):
             generator.state.assign(internals.first_state(generator))
         for metric in internals.own_metrics(new):

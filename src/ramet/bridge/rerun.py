@@ -5,7 +5,6 @@ calls them, and shapes, dtypes and masks are inferred anew. What the calls give
 is put into a copy of the model object, like in `build`.
 """
 
-from collections import Counter
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -13,13 +12,13 @@ import keras
 
 from ramet.bridge import internals
 from ramet.bridge.build import Builder, copy_fresh
-from ramet.bridge.plain import Uncopyable
 from ramet.bridge.remake import remake
+from ramet.bridge.settle import check_function, compile_alike
 from ramet.bridge.trace import has_graph, live_of, trace
-from ramet.errors import CopyError, GraphError, OptionError
+from ramet.errors import GraphError, OptionError
 from ramet.graph import Call, Graph, Ref
 from ramet.graph.names import counted
-from ramet.graph.reach import written_calls, written_refs
+from ramet.graph.reach import written_calls
 from ramet.graph.tree import Tree, leaves, map_tree
 
 
@@ -69,8 +68,7 @@ class Rerun:
         flat = (keras.tree.flatten(tree) for tree in (graph.inputs, inputs))
         tensors: dict[Ref, Any] = dict(zip(*flat, strict=True))
         for ref, tensor in tensors.items():
-            old = live.tensors[ref.call][ref.index]
-            builder.put(old, tensor)
+            builder.put(_live_tensor(graph, ref), tensor)
         users = _users(graph)
         for call in written_calls(graph):
             if Ref(call.name) not in tensors:
@@ -84,9 +82,9 @@ class Rerun:
             builder.copier.memo[old] = new
         builder.results[id(live.function)] = (inputs, outputs)
         made = builder.copy(model)
-        _check_graph(made)
+        check_function(made, "let the functions give every new layer a name of its own")
         made = internals.adopt_layers(made, [*self._made.values()])
-        _compile_alike(model, made, builder)
+        compile_alike(model, made, builder.copier)
         return made
 
     def _unbuilt(self, model: Any, input_tensors: Any = None) -> Any:
@@ -110,17 +108,13 @@ class Rerun:
                 _check_are_tensors([outputs], layer.name)
             internals.set_functional(made, inputs, outputs)
             made = internals.adopt_layers(made, [])
-        _compile_alike(model, made, builder)
+        compile_alike(model, made, builder.copier)
         return made
 
     def _inputs(self, graph: Graph, builder: Builder, given: Any) -> Tree:
         """Returns the new model's inputs, in the structure of the old ones."""
-        live = live_of(graph)
         if given is None:
-            return map_tree(
-                lambda ref: builder.tensor(live.tensors[ref.call][ref.index]),
-                graph.inputs,
-            )
+            return map_tree(lambda ref: builder.tensor(_live_tensor(graph, ref)), graph.inputs)
         old, new = list(leaves(graph.inputs)), keras.tree.flatten(given)
         for tensor in new:
             if not isinstance(tensor, keras.KerasTensor):
@@ -146,8 +140,7 @@ class Rerun:
         outputs = self._call(layer, args, kwargs, f"'{record.name}' of '{graph.name}'")
         flat = keras.tree.flatten(outputs)
         _check_are_tensors(flat, record.name)
-        live = live_of(graph)
-        for index, tensor in enumerate(live.tensors[call.name]):
+        for index, tensor in enumerate(call.origin.tensors):
             if index < len(flat):
                 tensors[Ref(call.name, index)] = flat[index]
                 builder.put(tensor, flat[index])
@@ -180,9 +173,13 @@ class Rerun:
         return self._model(origin) if has_graph(origin) else self._unbuilt(origin)
 
 
+def _live_tensor(graph: Graph, ref: Ref) -> Any:
+    return graph.calls[ref.call].origin.tensors[ref.index]
+
+
 def _users(graph: Graph) -> dict[Ref, str]:
     """Returns who uses each tensor that is used: a call, or the model's outputs."""
-    users = {ref: f"'{call.name}'" for call in written_calls(graph) for ref in written_refs(call)}
+    users = {ref: f"'{call.name}'" for call in written_calls(graph) for ref in call.written_refs}
     return users | dict.fromkeys(leaves(graph.outputs), "the model's outputs")
 
 
@@ -209,25 +206,6 @@ def _check_is_layer(made: Any, origin: Any) -> None:
             "return a layer: a new one, or the old one itself"
         )
         raise OptionError(message)
-
-
-def _check_graph(model: Any) -> None:
-    """Checks what Keras's constructor would: unique names, and no foreign inputs."""
-    function: Any = internals.functional_of(model)
-    operations = function.operations
-    for name, count in Counter(operation.name for operation in operations).items():
-        if count > 1:
-            message = (
-                f"the new '{model.name}' has {count} layers named '{name}', so it could "
-                "not be saved; let the functions give every new layer a name of its own"
-            )
-            raise GraphError(message)
-    for name in internals.foreign_inputs(function):
-        message = (
-            f"the new '{model.name}' depends on input '{name}', which is not one of its "
-            "own; let call_function compute from the arguments that it is given"
-        )
-        raise GraphError(message)
 
 
 def _check_are_tensors(outputs: list[Any], layer: str) -> None:
@@ -296,24 +274,3 @@ def _default_clone(layer: Any) -> Any:
         if made is not None:
             return made
     return copy_fresh(layer)
-
-
-def _compile_alike(model: Any, made: Any, builder: Builder) -> None:
-    """Compiles a new model like the old one, with a new optimizer."""
-    internals.reset_compile(made)
-    arguments = internals.compile_arguments(model)
-    if arguments is not None:
-        optimizer = arguments["optimizer"]
-        try:
-            new = {k: builder.copier.copy(v) for k, v in arguments.items() if k != "optimizer"}
-        except Uncopyable as problem:
-            message = (
-                f"what model '{model.name}' was compiled with cannot be copied: it holds a "
-                f"{problem.kind}; compile the new model yourself, from an uncompiled one"
-            )
-            raise CopyError(message) from problem
-        if isinstance(optimizer, internals.BaseOptimizer):
-            optimizer = type(optimizer).from_config(optimizer.get_config())
-        made.compile(optimizer=optimizer, **new)
-        for metric in made.metrics:
-            metric.reset_state()

@@ -112,7 +112,7 @@ def _readers(graph: Graph, start: Ref) -> list[Any]:
     kind = np.dtype(_numpy_dtype(_spec(graph, start))).kind
     reached, found = {start}, []
     for call in graph.calls.values():
-        if call.layer is None or not reached.intersection(call.refs()):
+        if call.layer is None or not reached.intersection(call.refs):
             continue
         found.append(graph.layers[call.layer].origin)
         for index, spec in enumerate(call.outputs):

@@ -1,6 +1,6 @@
 """From a Keras model to a Graph. Reads the model; calls and changes nothing."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -8,30 +8,64 @@ import keras
 
 from ramet.bridge import internals
 from ramet.bridge.derive import derived_arguments
-from ramet.errors import GraphError, ModelError
+from ramet.errors import GraphError, ModelError, OptionError
 from ramet.graph import Call, Graph, Layer, Ref, Spec
-from ramet.graph.names import unique_name
+from ramet.graph.names import did_you_mean, unique_name
 from ramet.graph.tree import Tree, map_tree
 
 
-@dataclass(frozen=True)
-class Live:
-    """The live objects that a graph was read from."""
+@dataclass(frozen=True, slots=True, eq=False)
+class LiveCall:
+    """The live objects that a call was read from."""
 
-    model: Any
-    """The model that was traced; `None` for a graph of loose tensors."""
-    function: Any
+    node: Any
+    """The Keras node; `None` for a bare tensor."""
+    tensors: tuple[Any, ...]
+    """The symbolic outputs."""
+
+
+@dataclass(eq=False)
+class Live:
+    """The live objects that a graph was read from, and the way back to some."""
+
+    model: Any = None
+    """The model that was traced; `None` for a graph that is not one whole model."""
+    function: Any = None
     """The `keras.Function` that holds the model's graph."""
-    nodes: dict[str, Any]
-    """The Keras node of every call; `None` for a bare tensor."""
-    tensors: dict[str, tuple[Any, ...]]
-    """The symbolic outputs of every call."""
+    graph: Graph | None = None
+    """The graph as it was read."""
 
     def build(self, graph: Graph, *, weights: str, seed: int | None, name: str | None) -> Any:
         """Makes a model of the graph; see `Graph.build`."""
         from ramet.bridge.build import build
 
         return build(graph, weights=weights, seed=seed, name=name)
+
+    def part(self) -> "Live":
+        """Returns the origin of a graph that is a part of this one, or several at once."""
+        return Live()
+
+    def is_layer(self, given: Any) -> bool:
+        """Tells whether something is a live layer."""
+        return isinstance(given, keras.Operation)
+
+    def is_used(self, layer: Layer) -> bool:
+        """Tells whether a live layer that an edit brings in is used elsewhere."""
+        return bool(internals.calls_of(layer.origin))
+
+    def layer(self, given: Any, where: str) -> Layer:
+        """Records a live layer that an edit brings in."""
+        return record_layer(given, where)
+
+    def input(self, given: Any, spec: Spec, options: Mapping[str, Any]) -> tuple[Layer, Call]:
+        """Records a symbolic input, or makes one like a spec but for some options."""
+        return record_input(make_input(spec, options) if given is None else given)
+
+    def check_changes(self, layer: Layer, changes: Mapping[str, Any]) -> None:
+        """Checks that a layer can be made again with other constructor arguments."""
+        from ramet.bridge.reconfigure import check_changes
+
+        check_changes(layer, changes)
 
 
 def live_of(graph: Graph) -> Live:
@@ -121,7 +155,7 @@ def trace_tensors(tensors: Iterable[Any]) -> Graph:
     outputs = list(tensors)
     recorder = _Recorder([], {})
     recorder.record(outputs)
-    return recorder.graph("tensors", (), outputs, Live(None, None, {}, {}))
+    return recorder.graph("tensors", (), outputs, Live())
 
 
 def trace_function(function: Any) -> Graph:
@@ -137,7 +171,7 @@ def _trace_function(model: Any, traced: dict[int, Graph]) -> Graph:
         inputs, outputs = internals.structures_of(function)
         recorder = _Recorder(internals.flat_inputs(function), traced)
         recorder.record(keras.tree.flatten(outputs))
-        live = Live(model, function, {}, {})
+        live = Live(model, function)
         found = traced[id(model)] = recorder.graph(model.name, inputs, outputs, live)
     return found
 
@@ -152,8 +186,6 @@ class _Recorder:
     """Graphs of nested models, by identity."""
     layers: dict[str, Layer] = field(default_factory=dict[str, Layer])
     calls: dict[str, Call] = field(default_factory=dict[str, Call])
-    nodes: dict[str, Any] = field(default_factory=dict[str, Any])
-    tensors: dict[str, tuple[Any, ...]] = field(default_factory=dict[str, tuple[Any, ...]])
     keys: dict[int, str] = field(default_factory=dict[int, str])
     """Key of each operation in `layers`, by identity."""
     needed: set[int] = field(default_factory=set[int])
@@ -191,9 +223,7 @@ class _Recorder:
     def graph(self, name: str, inputs: Tree, outputs: Tree, live: Live) -> Graph:
         """Returns what was recorded as a graph."""
         self._attach_masks()
-        live.nodes.update(self.nodes)
-        live.tensors.update(self.tensors)
-        return Graph(
+        live.graph = Graph(
             name=name,
             layers=self.layers,
             calls=self.calls,
@@ -201,6 +231,7 @@ class _Recorder:
             outputs=map_tree(self._ref, outputs),
             origin=live,
         )
+        return live.graph
 
     def _needs(self, node: Any) -> Iterator[Any]:
         """Yields the tensors that must exist before a call, and their masks."""
@@ -219,8 +250,8 @@ class _Recorder:
         if id(tensor) in self.refs:
             return
         name = unique_name(tensor.name, self.calls)
-        self.calls[name] = Call(name, None, (), {}, (spec_of(tensor),))
-        self.nodes[name], self.tensors[name] = None, (tensor,)
+        origin = LiveCall(None, (tensor,))
+        self.calls[name] = Call(name, None, (), {}, (spec_of(tensor),), origin=origin)
         self.refs[id(tensor)] = Ref(name)
 
     def _record_node(self, node: Any) -> None:
@@ -236,8 +267,8 @@ class _Recorder:
             kwargs=keras.tree.map_structure(self._argument, kwargs),
             outputs=tuple(spec_of(tensor) for tensor in node.outputs),
             derived=frozenset(derived_arguments(node, self._is_needed)),
+            origin=LiveCall(node, tuple(node.outputs)),
         )
-        self.nodes[name], self.tensors[name] = node, tuple(node.outputs)
         for index, tensor in enumerate(node.outputs):
             self.refs.setdefault(id(tensor), Ref(name, index))
 
@@ -245,11 +276,7 @@ class _Recorder:
         key = self.keys.get(id(operation))
         if key is None:
             key = self.keys[id(operation)] = unique_name(operation.name, self.layers)
-            nested = None
-            if internals.functional_of(operation) is not None:
-                nested = _trace_function(operation, self.traced)
-            kind = type(operation).__name__
-            self.layers[key] = Layer(operation.name, kind, operation, nested)
+            self.layers[key] = _record_layer(operation, self.traced)
         return key
 
     def _argument(self, leaf: Any) -> Any:
@@ -265,13 +292,75 @@ class _Recorder:
 
     def _attach_masks(self) -> None:
         for name, call in self.calls.items():
-            masks = [internals.get_keras_mask(t) for t in self.tensors[name]]
+            masks = [internals.get_keras_mask(t) for t in call.origin.tensors]
             if any(mask is not None for mask in masks):
                 outputs = tuple(
                     replace(spec, mask=self._argument(mask))
                     for spec, mask in zip(call.outputs, masks, strict=True)
                 )
                 self.calls[name] = replace(call, outputs=outputs)
+
+
+def _record_layer(operation: Any, traced: dict[int, Graph]) -> Layer:
+    nested = None
+    if internals.functional_of(operation) is not None:
+        nested = _trace_function(operation, traced)
+    return Layer(operation.name, type(operation).__name__, operation, nested)
+
+
+def record_layer(given: Any, where: str) -> Layer:
+    """Records a live layer, with its graph if it is a model that has one.
+
+    Raises:
+        OptionError: If it is not a layer.
+    """
+    if isinstance(given, type) and issubclass(given, keras.Operation):
+        message = f"{where} must be a layer, got the class {given.__name__}; pass an instance of it"
+        raise OptionError(message)
+    if not isinstance(given, keras.Operation) or isinstance(given, keras.layers.InputLayer):
+        message = f"{where} must be a Keras layer, got {_shown(given)}"
+        raise OptionError(message)
+    return _record_layer(given, {})
+
+
+def make_input(spec: Spec, options: Mapping[str, Any]) -> Any:
+    """Makes a symbolic input like a spec, but for some options of `keras.Input`.
+
+    Raises:
+        OptionError: If `keras.Input` does not take them.
+    """
+    known = ("shape", "batch_size", "dtype", "sparse", "ragged", "optional", "name")
+    for name in options:
+        if name not in known:
+            message = f"an input has no option '{name}'{did_you_mean(name, known)}; it has: {known}"
+            raise OptionError(message)
+    shape = tuple(options.get("shape", spec.shape[1:]))
+    batch = options.get("batch_size", spec.shape[0] if spec.shape else None)
+    kinds: dict[str, Any] = {"dtype": spec.dtype, "sparse": spec.sparse, "name": spec.name}
+    if spec.ragged:
+        kinds["ragged"] = True
+    kinds |= {k: v for k, v in options.items() if k not in ("shape", "batch_size")}
+    return keras.Input(batch_shape=(batch, *shape), **kinds)
+
+
+def record_input(given: Any) -> tuple[Layer, Call]:
+    """Records a symbolic input that belongs to no model yet.
+
+    Raises:
+        OptionError: If it is something else.
+    """
+    if not isinstance(given, keras.KerasTensor) or not internals.is_input(given):
+        message = f"an input must be made by keras.Input(...), got {_shown(given)}"
+        raise OptionError(message)
+    node, _ = cast("tuple[Any, int]", internals.producer(given))
+    name = node.operation.name
+    origin = LiveCall(node, tuple(node.outputs))
+    specs = tuple(spec_of(tensor) for tensor in node.outputs)
+    return _record_layer(node.operation, {}), Call(name, name, (), {}, specs, origin=origin)
+
+
+def _shown(value: Any) -> str:
+    return "None" if value is None else f"a {type(value).__name__}"
 
 
 def spec_of(tensor: Any) -> Spec:

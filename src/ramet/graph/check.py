@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from ramet.errors import GraphError
 from ramet.graph.names import counted, did_you_mean
-from ramet.graph.parts import Call, Ref
+from ramet.graph.parts import Call, Ref, Spec
 from ramet.graph.tree import leaves
 
 if TYPE_CHECKING:
@@ -21,15 +21,39 @@ def check_graph(graph: "Graph") -> dict[str, Call]:
         GraphError: If something is named that does not exist, nothing is
             computed, or the calls form a cycle.
     """
-    for key, call in graph.calls.items():
-        _check_call(graph, key, call)
+    ordered = _is_in_order(graph)
+    if not ordered:
+        for key, call in graph.calls.items():
+            _check_call(graph, key, call)
     for what, tree in (("input", graph.inputs), ("output", graph.outputs)):
         for leaf in leaves(tree):
             _check_ref(graph, leaf, f"{what} of graph '{graph.name}'")
     if not any(True for _ in leaves(graph.outputs)):
         message = f"graph '{graph.name}' has no outputs; name at least one tensor"
         raise GraphError(message)
-    return _in_order(graph)
+    return dict(graph.calls) if ordered else _in_order(graph)
+
+
+def _is_in_order(graph: "Graph") -> bool:
+    """Tells in one pass whether every call is sound and comes after what it needs.
+
+    Most graphs are: the long way, which finds what is wrong, is for the others.
+    """
+    layers, met = graph.layers, dict[str, tuple[Spec, ...]]()
+    masks: list[Ref] = []
+    for key, call in graph.calls.items():
+        if key != call.name or (call.layer is not None and call.layer not in layers):
+            return False
+        for ref in call.refs:
+            outputs = met.get(ref.call)
+            if outputs is None or not 0 <= ref.index < len(outputs):
+                return False
+            mask = outputs[ref.index].mask
+            if isinstance(mask, Ref) and mask.call not in met:
+                return False
+        met[key] = call.outputs
+        masks += [spec.mask for spec in call.outputs if isinstance(spec.mask, Ref)]
+    return all(mask.index < len(met.get(mask.call, ())) for mask in masks)
 
 
 def _check_call(graph: "Graph", key: str, call: Call) -> None:
@@ -77,7 +101,7 @@ def _check_ref(graph: "Graph", ref: Any, where: str) -> None:
 
 def _needs(graph: "Graph", call: Call, *, with_masks: bool) -> Iterator[Ref]:
     """Yields what must exist before a call: its arguments, and their masks."""
-    for ref in call.refs():
+    for ref in call.refs:
         yield ref
         if with_masks:
             mask = graph.calls[ref.call].outputs[ref.index].mask

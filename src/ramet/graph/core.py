@@ -7,25 +7,18 @@ point at the live objects that it was read from and are never followed here.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
-from ramet.errors import GraphError
 from ramet.graph.check import check_graph
+from ramet.graph.editable import Editable, Origin
+from ramet.graph.journal import Journal
 from ramet.graph.parts import Call, Layer
 from ramet.graph.text import graph_text
 from ramet.graph.tree import Tree
 
 
-class Origin(Protocol):
-    """Where a graph was read from, and how a model is made of it again."""
-
-    def build(self, graph: "Graph", *, weights: str, seed: int | None, name: str | None) -> Any:
-        """Makes a model of the graph."""
-        ...
-
-
 @dataclass(frozen=True)
-class Graph:
+class Graph(Editable):
     """A model as data: frozen, checked, and readable with `print`.
 
     Calls are kept in an order in which they can be computed; a graph given in
@@ -47,6 +40,8 @@ class Graph:
     """The model's outputs: a tree of `Ref`s."""
     origin: Origin | None = field(default=None, repr=False, compare=False)
     """Where the graph was read from; `None` for one that was written by hand."""
+    journal: Journal = field(default_factory=Journal, repr=False, compare=False)
+    """What was done to the graph since it was traced. `print` it for a dry run."""
 
     def __post_init__(self) -> None:
         """Checks the graph, sorts the calls and freezes the mappings."""
@@ -88,10 +83,4 @@ class Graph:
             StateError: If a weight's initializer cannot be known.
             CopyError: If a layer holds something that cannot be copied.
         """
-        if self.origin is None:
-            message = (
-                f"graph '{self.name}' was not traced from a model, so there are no "
-                "layers to build it with; make it with ramet.trace(model)"
-            )
-            raise GraphError(message)
-        return self.origin.build(self, weights=weights, seed=seed, name=name)
+        return self.live_origin().build(self, weights=weights, seed=seed, name=name)

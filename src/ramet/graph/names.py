@@ -1,6 +1,7 @@
 """Names: made unique, and suggested when one is not known."""
 
 import difflib
+import re
 from collections.abc import Collection, Container
 
 
@@ -23,3 +24,16 @@ def did_you_mean(name: str, known: Collection[str]) -> str:
 def counted(number: int, noun: str) -> str:
     """Returns `1 layer` or `3 layers`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def is_automatic(name: str, kind: str) -> bool:
+    """Tells whether Keras made a name up from the name of the class: `dense_3`."""
+    return re.sub(r"_\d+$", "", name).replace("_", "") == kind.lower()
+
+
+def next_free(name: str, taken: Container[str]) -> str:
+    """Returns an automatic name with the next number that is free: `dense_4`."""
+    base, number = re.sub(r"_\d+$", "", name), 1
+    while f"{base}_{number}" in taken:
+        number += 1
+    return f"{base}_{number}"

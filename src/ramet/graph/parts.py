@@ -1,13 +1,26 @@
 """The parts of a graph: tensors, calls and layers, as plain frozen data."""
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ramet.graph.tree import Tree, leaves
 
 if TYPE_CHECKING:
     from ramet.graph.core import Graph
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Edit:
+    """One line of the journal: what was done to a graph."""
+
+    text: str
+    """What was done, in words."""
+
+    def __str__(self) -> str:
+        """Returns what was done."""
+        return self.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +53,8 @@ class Spec:
     """Whether the tensor is ragged."""
     mask: Any = None
     """The mask attached to the tensor: a `Ref`, a constant, or `None`."""
+    known: bool = True
+    """Whether the above is known: not for what an edit brings in, before it is built."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +73,32 @@ class Call:
     """One spec per output, in flattened order."""
     derived: frozenset[str] = frozenset()
     """Keyword arguments that Keras filled in and the author did not write."""
+    origin: Any = field(default=None, repr=False, compare=False)
+    """The live call that it was read from; `None` for one that an edit made."""
+    edit: Edit | None = field(default=None, repr=False, compare=False)
+    """The edit that made the call or changed its arguments last."""
+    refs: tuple[Ref, ...] = field(init=False, repr=False, compare=False)
+    """The tensors that the call takes, in order."""
+    written_refs: tuple[Ref, ...] = field(init=False, repr=False, compare=False)
+    """The tensors that its author gave to it, in order."""
 
-    def refs(self) -> Iterator[Ref]:
-        """Yields the tensors that the call takes, in order."""
-        for leaf in leaves((self.args, self.kwargs)):
-            if isinstance(leaf, Ref):
-                yield leaf
+    def __post_init__(self) -> None:
+        """Lists the tensors that the call takes."""
+        refs = _refs((self.args, self.kwargs))
+        written = refs
+        if self.derived:
+            kept = {key: item for key, item in self.kwargs.items() if key not in self.derived}
+            written = _refs((self.args, kept))
+        object.__setattr__(self, "refs", refs)
+        object.__setattr__(self, "written_refs", written)
+
+
+def _nothing() -> Mapping[str, Any]:
+    return MappingProxyType({})
+
+
+def _refs(tree: Tree) -> tuple[Ref, ...]:
+    return tuple(leaf for leaf in leaves(tree) if isinstance(leaf, Ref))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,3 +113,9 @@ class Layer:
     """The live object that its state comes from. Sharing is identity of origin."""
     graph: "Graph | None" = field(default=None, repr=False)
     """The graph of a nested model; `None` for everything else."""
+    changes: Mapping[str, Any] = field(default_factory=_nothing)
+    """Constructor arguments that are to differ from the origin's."""
+    inherits: Any = field(default=None, repr=False, compare=False)
+    """The live layer that it took the place of, and whose weights it takes over."""
+    edit: Edit | None = field(default=None, repr=False, compare=False)
+    """The edit that brought the layer in or changed it last."""

@@ -1,6 +1,6 @@
-"""Which calls a graph's author wrote, and which only serve derived arguments."""
+"""What depends on what: calls that the author wrote, readers, what lies below an edit."""
 
-from collections.abc import Iterator
+import dataclasses
 from typing import TYPE_CHECKING
 
 from ramet.graph.parts import Call, Ref
@@ -18,13 +18,41 @@ def written_calls(graph: "Graph") -> list[Call]:
     needed = {ref.call for ref in leaves((graph.inputs, graph.outputs))}
     for call in reversed([*graph.calls.values()]):
         if call.name in needed:
-            needed.update(ref.call for ref in written_refs(call))
+            needed.update(ref.call for ref in call.written_refs)
     return [call for call in graph.calls.values() if call.name in needed]
 
 
-def written_refs(call: Call) -> Iterator[Ref]:
-    """Yields the tensors that a call's author gave to it."""
-    kwargs = {key: value for key, value in call.kwargs.items() if key not in call.derived}
-    for leaf in leaves((call.args, kwargs)):
-        if isinstance(leaf, Ref):
-            yield leaf
+def unsettled_calls(graph: "Graph") -> set[str]:
+    """Names the calls at or below an edit: their specs are inferred again on build.
+
+    Costs O(calls).
+    """
+    found: set[str] = set()
+    for call in graph.calls.values():
+        layer = None if call.layer is None else graph.layers[call.layer]
+        edited = call.edit is not None or (layer is not None and layer.edit is not None)
+        if edited or any(ref.call in found for ref in call.written_refs):
+            found.add(call.name)
+    return found
+
+
+def pruned(graph: "Graph") -> "Graph":
+    """Leaves out calls that neither an output nor a mask on the way needs.
+
+    Costs O(calls). A graph in which everything is needed is returned as it is.
+    """
+    needed = {ref.call for ref in leaves((graph.inputs, graph.outputs))}
+    waiting = [*needed]
+    while waiting:
+        call = graph.calls[waiting.pop()]
+        refs = [*call.refs, *(spec.mask for spec in call.outputs if isinstance(spec.mask, Ref))]
+        for ref in refs:
+            if ref.call not in needed:
+                needed.add(ref.call)
+                waiting.append(ref.call)
+    if len(needed) == len(graph.calls):
+        return graph
+    calls = {name: call for name, call in graph.calls.items() if name in needed}
+    used = {call.layer for call in calls.values()}
+    layers = {key: layer for key, layer in graph.layers.items() if key in used}
+    return dataclasses.replace(graph, calls=calls, layers=layers)

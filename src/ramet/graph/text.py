@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ramet.graph.names import counted
 from ramet.graph.parts import Call, Ref, Spec
-from ramet.graph.reach import written_calls
+from ramet.graph.reach import unsettled_calls, written_calls
 from ramet.graph.tree import Tree
 
 if TYPE_CHECKING:
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 def graph_text(graph: "Graph", *, derived: bool = False) -> str:
     """Returns the graph as text, with nested graphs indented below their calls.
 
-    With `derived`, also the arguments that Keras filled in, and their calls.
+    With `derived`, also the arguments that Keras filled in, and their calls. A
+    question mark stands behind what is inferred again when the graph is built.
     """
     calls = [*graph.calls.values()] if derived else written_calls(graph)
     layers = {call.layer for call in calls if call.layer is not None}
@@ -23,7 +24,14 @@ def graph_text(graph: "Graph", *, derived: bool = False) -> str:
     if hidden:
         shown.append(f"{hidden} derived")
     lines = [f"graph '{graph.name}': {', '.join(shown)}"]
-    rows = [(_target(call), _source(graph, call, derived=derived)) for call in calls]
+    unsettled = unsettled_calls(graph)
+    rows = [
+        (
+            _target(call, settled=call.name not in unsettled),
+            _source(graph, call, derived=derived and call.name not in unsettled),
+        )
+        for call in calls
+    ]
     width = max((len(target) for target, _ in rows), default=0)
     lines += [f"  {target:<{width}} = {source}" for target, source in rows]
     lines.append(f"  return {_value(graph, graph.outputs)}")
@@ -33,11 +41,14 @@ def graph_text(graph: "Graph", *, derived: bool = False) -> str:
     return "\n".join(lines)
 
 
-def _target(call: Call) -> str:
-    return f"{call.name}: {', '.join(_spec(spec) for spec in call.outputs)}"
+def _target(call: Call, *, settled: bool) -> str:
+    mark = "" if settled else "?"
+    return f"{call.name}: {', '.join(_spec(spec) + mark for spec in call.outputs)}"
 
 
 def _spec(spec: Spec) -> str:
+    if not spec.known:
+        return ""
     return f"{spec.dtype}[{', '.join(str(size) for size in spec.shape)}]"
 
 

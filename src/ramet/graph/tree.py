@@ -51,3 +51,36 @@ def leaves(tree: Tree) -> Iterator[Any]:
             yield from leaves(value)
     else:
         yield tree
+
+
+def paired_leaves(first: Tree, second: Tree) -> list[tuple[Any, Any]] | None:
+    """Lists the leaves of two trees side by side; `None` if their shapes differ."""
+    pairs: list[tuple[Any, Any]] = []
+    return pairs if _pair(first, second, pairs) else None
+
+
+def same_shape(first: Tree, second: Tree) -> bool:
+    """Tells whether two trees have the same containers."""
+    return paired_leaves(first, second) is not None
+
+
+def _pair(first: Tree, second: Tree, pairs: list[tuple[Any, Any]]) -> bool:
+    if isinstance(first, dict):
+        return (
+            isinstance(second, dict)
+            and cast("dict[Any, Any]", first).keys() == cast("dict[Any, Any]", second).keys()
+            and all(_pair(first[key], second[key], pairs) for key in cast("dict[Any, Any]", first))
+        )
+    if isinstance(first, (list, tuple)):
+        if not isinstance(second, (list, tuple)) or isinstance(first, list) != isinstance(
+            second, list
+        ):
+            return False
+        items, others = cast("list[Any]", first), cast("list[Any]", second)
+        return len(items) == len(others) and all(
+            _pair(item, other, pairs) for item, other in zip(items, others, strict=True)
+        )
+    if isinstance(second, (dict, list, tuple)):
+        return False
+    pairs.append((first, second))
+    return True

@@ -11,6 +11,9 @@ from keras.src.utils import tracking
 NODE_LISTS = ("_inbound_nodes", "_outbound_nodes")
 """Calls of an operation. They are made by replay, not copied."""
 
+TRACKING_FIELDS = frozenset({"_layers", "_tracker", *NODE_LISTS})
+"""Where a model keeps the layers that it tracks, or a list that knows of them."""
+
 GRAPH_FIELDS = frozenset(
     {
         "_inputs_struct",

@@ -12,7 +12,7 @@ from keras.src.ops.function import make_node_key
 from keras.src.trainers.trainer import Trainer
 from keras.src.utils.python_utils import remove_by_id
 
-from ramet.bridge.internals.symbolic import node_index
+from ramet.bridge.internals.symbolic import maker, node_index
 
 
 def set_functional(model: Any, inputs: Any, outputs: Any) -> None:
@@ -23,6 +23,9 @@ def set_functional(model: Any, inputs: Any, outputs: Any) -> None:
 
 def adopt_layers(model: Any, made: list[Any]) -> Any:
     """Makes a model track the layers of its graph, and none of `made` that is not in it.
+
+    The layers of the graph come first, in the graph's order, like in a model
+    that was just made.
 
     Returns:
         The model; a Functional one in place of a Sequential one whose graph is
@@ -39,11 +42,28 @@ def adopt_layers(model: Any, made: list[Any]) -> Any:
     inside = {id(operation) for operation in model._operations}
     for layer in made:
         if id(layer) not in inside and not _is_attribute(model, layer):
-            model._tracker.untrack(layer)
-            remove_by_id(model._layers, layer)
+            untrack(model, [layer])
     for layer in model.layers:
         model._tracker.track(layer)
+    rank = {id(layer): position for position, layer in enumerate(model.layers)}
+    for tracked in (model._tracker.config["layers"][1], model._layers):
+        ordered = sorted(tracked, key=lambda layer: rank.get(id(layer), len(rank)))
+        if list(map(id, ordered)) != list(map(id, tracked)):
+            getattr(tracked, "_storage", tracked)[:] = ordered  # where TensorFlow wraps a list
+    vars(model)["output_names"] = [maker(tensor).name for tensor in model.outputs]
     return model
+
+
+def untrack(model: Any, layers: list[Any]) -> None:
+    """Makes a model forget layers that it tracks."""
+    for layer in layers:
+        model._tracker.untrack(layer)
+        remove_by_id(model._layers, layer)
+
+
+def attribute_name(layer: Any, part: Any) -> str | None:
+    """Returns the name of the attribute under which a layer holds a sublayer."""
+    return next((name for name, value in vars(layer).items() if value is part), None)
 
 
 def _is_attribute(model: Any, layer: Any) -> bool:

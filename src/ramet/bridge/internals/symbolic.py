@@ -6,6 +6,7 @@ from typing import Any
 
 import keras
 import numpy as np
+from keras.src.backend.common.masking import get_keras_mask
 from keras.src.ops.function import make_node_key
 from keras.src.ops.node import KerasHistory, Node
 
@@ -53,6 +54,72 @@ def maker(tensor: Any) -> Any:
 def node_index(node: Any) -> int:
     """Returns the position of a node among the calls of its operation. In O(1) time."""
     return node.outputs[0]._keras_history.node_index
+
+
+def original(tensor: Any) -> Any:
+    """Returns the output of a node that a symbolic tensor is, or is a copy of."""
+    made = producer(tensor)
+    return tensor if made is None else made[0].outputs[made[1]]
+
+
+def same_spec(first: Any, second: Any) -> bool:
+    """Tells whether two symbolic tensors have the same shape, dtype and kind."""
+    return (
+        tuple(first.shape) == tuple(second.shape)
+        and first.dtype == second.dtype
+        and bool(first.sparse) == bool(second.sparse)
+        and ragged_spec(first) == ragged_spec(second)
+    )
+
+
+def masked_arguments(operation: Any, args: Any, kwargs: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Yields, for a call, the name of each mask argument, what it masks, and the mask.
+
+    A mask is what is passed or, if nothing is, what Keras will fill in.
+    """
+    signature = getattr(operation, "_call_signature", None)
+    if signature is None:
+        return
+    try:
+        bound = signature.bind(*args, **kwargs).arguments
+    except TypeError:
+        return  # The call itself will say so better.
+    first = next(iter(bound.values()), None)
+    for name in signature.parameters:
+        if name != "mask" and not name.endswith("_mask"):
+            continue
+        data = first if name == "mask" else bound.get(name.removesuffix("_mask"))
+        given = bound.get(name)
+        masks = given if given is not None else keras.tree.map_structure(get_keras_mask, data)
+        pairs = [keras.tree.flatten(tree) for tree in (data, masks)]
+        if len(pairs[0]) == len(pairs[1]):
+            yield from ((name, tensor, mask) for tensor, mask in zip(*pairs, strict=True))
+
+
+def implied_masks(operation: Any, args: Any, kwargs: Any) -> dict[str, Any]:
+    """Returns the mask arguments that Keras would fill in for a call.
+
+    Keras records some of them in the graph; those of a layer that takes several
+    tensors it finds on the tensors when the graph runs.
+    """
+    signature = getattr(operation, "_call_signature", None)
+    if signature is None:
+        return {}
+    bound = signature.bind(*args, **kwargs).arguments
+    tensors = {name: value for name, value in bound.items() if _has_tensors(value)}
+    found: dict[str, Any] = {}
+    for name, value in tensors.items():
+        mask_name = "mask" if len(tensors) == 1 else f"{name}_mask"
+        masks = keras.tree.map_structure(get_keras_mask, value)
+        free = mask_name in signature.parameters and bound.get(mask_name) is None
+        if free and any(mask is not None for mask in keras.tree.flatten(masks)):
+            found[mask_name] = masks
+    return found
+
+
+def _has_tensors(value: Any) -> bool:
+    flat = keras.tree.flatten(value)
+    return bool(flat) and all(isinstance(leaf, keras.KerasTensor) for leaf in flat)
 
 
 def new_tensor(**spec: Any) -> Any:
@@ -173,6 +240,23 @@ def foreign_inputs(function: Any) -> list[str]:
     own = {id(tensor) for tensor in function._inputs}
     starts = [node for node in nodes if node.is_input]
     return [n.operation.name for n in starts if not own & {id(t) for t in n.outputs}]
+
+
+def require_where_computed(function: Any) -> None:
+    """Makes optional inputs that an operation computes with required.
+
+    A layer can do without a mask, an operation cannot.
+    """
+    read = {
+        id(tensor)
+        for nodes in function._nodes_by_depth.values()
+        for node in nodes
+        if not isinstance(node.operation, keras.Layer)
+        for tensor in node.input_tensors
+    }
+    for tensor in function._inputs:
+        if maker(tensor).optional and id(tensor) in read:
+            maker(tensor).optional = False
 
 
 def _walk(inputs: list[Any], outputs: list[Any]) -> tuple[list[Any], dict[Any, int]]:

@@ -1,0 +1,80 @@
+"""One layer called on symbolic tensors, with errors that say which edit is to blame."""
+
+from typing import Any
+
+import keras
+
+from ramet.bridge import internals
+from ramet.errors import GraphError
+from ramet.graph import Call, Graph
+from ramet.graph.journal import cause_of
+
+_TIME_RANK = 2
+"""Rank of a mask that says which steps of a sequence count."""
+
+
+def invoke(graph: Graph, call: Call, layer: Any, args: Any, kwargs: Any) -> list[Any]:
+    """Calls a layer and returns its outputs, flat.
+
+    Raises:
+        GraphError: If the layer cannot be called so. An exception of the user's own
+            code passes through, with a note that names the layer.
+    """
+    _check_masks(graph, call, layer, args, kwargs)
+    try:
+        outputs = layer(*args, **kwargs)
+    except Exception as error:
+        where = f"layer '{layer.name}' ({type(layer).__name__}) of '{graph.name}'"
+        if internals.raised_by_user(error):
+            error.add_note(f"while calling {where}{_blame(graph, call)}")
+            raise
+        found = _shapes((args, kwargs))
+        before = "" if call.origin is None else _shapes(call.origin.node.input_tensors)
+        expected = f" where it took {before}" if before and before != found else ""
+        reason = str(error).strip().partition("\n")[0]
+        message = f"{where} cannot take {found}{expected}: {reason}{_blame(graph, call)}"
+        raise GraphError(message) from error
+    return keras.tree.flatten(outputs)
+
+
+def _blame(graph: Graph, call: Call) -> str:
+    cause = cause_of(graph, call)
+    return "" if cause is None else f"; this comes from edit {cause}"
+
+
+def _shapes(tree: Any) -> str:
+    tensors = [leaf for leaf in keras.tree.flatten(tree) if isinstance(leaf, keras.KerasTensor)]
+    return ", ".join(str(tuple(tensor.shape)) for tensor in tensors) or "no tensors"
+
+
+def _check_masks(graph: Graph, call: Call, layer: Any, args: Any, kwargs: Any) -> None:
+    """Checks that masks are as long as what they mask.
+
+    On PyTorch a mask of another length would give other numbers and no error.
+    """
+    for name, tensor, mask in internals.masked_arguments(layer, args, kwargs):
+        if not (isinstance(mask, keras.KerasTensor) and isinstance(tensor, keras.KerasTensor)):
+            continue
+        shapes = tuple(mask.shape), tuple(tensor.shape)
+        if _fits(layer, *shapes):
+            continue
+        makers = [internals.producer(t) for t in (mask, tensor)]
+        made, data = (n[0].operation.name if n else "an input" for n in makers)
+        message = (
+            f"the mask that '{made}' makes for '{name}' of layer '{call.name}' in "
+            f"'{graph.name}' has shape {shapes[0]}, but what it masks, made by '{data}', has "
+            f"shape {shapes[1]}; pass a mask of that length, or none{_blame(graph, call)}"
+        )
+        raise GraphError(message)
+
+
+def _fits(layer: Any, mask: tuple[int | None, ...], tensor: tuple[int | None, ...]) -> bool:
+    own = type(layer).__module__.partition(".")[0] == "keras"
+    if own and len(mask) > len(tensor):
+        return False
+    if not own and len(mask) != _TIME_RANK:
+        return True  # What it means to the author's own layer is the author's business.
+    return all(
+        size in (None, 1) or other is None or size == other
+        for size, other in zip(mask, tensor, strict=False)
+    )

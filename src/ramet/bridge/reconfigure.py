@@ -1,0 +1,64 @@
+"""A layer made again with other constructor arguments."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+
+from ramet.bridge import internals
+from ramet.errors import OptionError
+from ramet.graph import Layer
+from ramet.graph.names import did_you_mean
+
+
+def check_changes(layer: Layer, changes: Mapping[str, Any]) -> None:
+    """Checks that a layer has the constructor arguments that are to change.
+
+    Raises:
+        OptionError: If it has not, or cannot be made from its config at all.
+    """
+    config = _config_of(layer)
+    for name in changes:
+        if name == "name":
+            message = f"layer '{layer.name}' gets another name by rename, not by configure"
+            raise OptionError(message)
+        if name not in config:
+            known = ", ".join(key for key in config if key != "name")
+            message = (
+                f"layer '{layer.name}' ({layer.kind}) has no argument '{name}'"
+                f"{did_you_mean(name, [*config])} It has: {known}"
+            )
+            raise OptionError(message)
+
+
+def _config_of(layer: Layer) -> dict[str, Any]:
+    try:
+        if isinstance(layer.origin, keras.Layer):
+            return layer.origin.get_config()
+    except NotImplementedError:
+        pass
+    message = (
+        f"'{layer.name}' ({layer.kind}) has no config, so it cannot be made again with other "
+        "arguments; replace it, or write a get_config() for it"
+    )
+    raise OptionError(message)
+
+
+def reconfigured(layer: Layer) -> Any:
+    """Makes a layer from its config with the changes that its record tells, not built.
+
+    Raises:
+        OptionError: If its class does not accept them.
+    """
+    config = {**_config_of(layer), **layer.changes}
+    try:
+        with internals.untouched_names():
+            return type(layer.origin).from_config(config)
+    except Exception as error:  # noqa: BLE001 a config fails in as many ways as there are authors
+        raised = internals.unwrapped(error)
+        changed = ", ".join(f"{name}={value!r}" for name, value in layer.changes.items())
+        message = (
+            f"layer '{layer.name}' ({layer.kind}) cannot be made with {changed}: "
+            f"{str(raised).partition(chr(10))[0]}"
+        )
+        raise OptionError(message) from raised

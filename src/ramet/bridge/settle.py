@@ -1,0 +1,73 @@
+"""The last steps for a model whose graph is not just a copy: checks, names, compile."""
+
+from collections import Counter
+from typing import Any
+
+from ramet.bridge import internals
+from ramet.bridge.copier import Copier
+from ramet.bridge.plain import Uncopyable
+from ramet.errors import CopyError, GraphError
+
+
+def check_function(model: Any, remedy: str) -> None:
+    """Checks what Keras's constructor would: unique names, and no foreign inputs.
+
+    Raises:
+        GraphError: If something is wrong; `remedy` tells what to do about names.
+    """
+    function: Any = internals.functional_of(model)
+    operations = function.operations
+    for name, count in Counter(operation.name for operation in operations).items():
+        if count > 1:
+            message = (
+                f"the new '{model.name}' has {count} layers named '{name}', so it could "
+                f"not be saved; {remedy}"
+            )
+            raise GraphError(message)
+    for name in internals.foreign_inputs(function):
+        message = (
+            f"the new '{model.name}' depends on input '{name}', which is not one of its "
+            "own; let call_function compute from the arguments that it is given"
+        )
+        raise GraphError(message)
+
+
+def name_apart(model: Any, kept: set[int]) -> None:
+    """Gives operations that Keras made for masks names that are not taken.
+
+    Args:
+        model: The new model.
+        kept: Ids of the operations whose names stay.
+    """
+    operations = internals.functional_of(model).operations  # pyright: ignore[reportOptionalMemberAccess]
+    taken = {operation.name for operation in operations if id(operation) in kept}
+    for operation in operations:
+        if id(operation) not in kept:
+            base, number = operation.name, 0
+            name = base
+            while name in taken:
+                number += 1
+                name = f"{base}_{number}"
+            vars(operation)["name"] = name
+            taken.add(name)
+
+
+def compile_alike(model: Any, made: Any, copier: Copier) -> None:
+    """Compiles a new model like the old one, with a new optimizer."""
+    internals.reset_compile(made)
+    arguments = internals.compile_arguments(model)
+    if arguments is not None:
+        optimizer = arguments["optimizer"]
+        try:
+            new = {k: copier.copy(v) for k, v in arguments.items() if k != "optimizer"}
+        except Uncopyable as problem:
+            message = (
+                f"what model '{model.name}' was compiled with cannot be copied: it holds a "
+                f"{problem.kind}; compile the new model yourself, from an uncompiled one"
+            )
+            raise CopyError(message) from problem
+        if isinstance(optimizer, internals.BaseOptimizer):
+            optimizer = type(optimizer).from_config(optimizer.get_config())
+        made.compile(optimizer=optimizer, **new)
+        for metric in made.metrics:
+            metric.reset_state()

@@ -1,0 +1,256 @@
+"""Parts of a graph: other inputs, other outputs, and masks that come along."""
+
+import dataclasses
+from collections.abc import Container
+from typing import TYPE_CHECKING, Any, cast
+
+from ramet.errors import GraphError, OptionError
+from ramet.graph.draft import Draft, with_entry
+from ramet.graph.locate import find_ref
+from ramet.graph.names import did_you_mean, unique_name
+from ramet.graph.parts import Call, Edit, Layer, Ref, Spec
+from ramet.graph.reach import pruned, unsettled_calls
+from ramet.graph.tree import Tree, leaves, map_tree
+
+if TYPE_CHECKING:
+    from ramet.graph.core import Graph
+
+
+def extract(graph: "Graph", inputs: Tree, outputs: Tree) -> "Graph":
+    """Cuts out what lies between some tensors and some others.
+
+    A tensor that carries a mask brings a second input along, for the mask.
+    """
+    ends = graph.outputs if outputs is None else map_tree(lambda n: find_ref(graph, n), outputs)
+    if not any(True for _ in leaves(ends)):
+        message = f"no outputs are named for a part of graph '{graph.name}'; name at least one"
+        raise GraphError(message)
+    text = [f"outputs={_names(outputs)}"] if outputs is not None else []
+    if inputs is not None:
+        text.insert(0, f"inputs={_names(inputs)}")
+    edit = Edit(f"extract {', '.join(text) or 'everything'}")
+    draft = Draft(graph, edit)
+    draft.outputs = ends
+    if inputs is not None:
+        _cut(graph, draft, inputs)
+    part = pruned(dataclasses.replace(draft.done(), origin=graph.live_origin().part()))
+    if inputs is None:
+        part = _with_needed_inputs(part)
+    return with_entry(part, edit)
+
+
+def split(graph: "Graph", at: Tree) -> "tuple[Graph, Graph]":
+    """Cuts a graph in two, so that the second part takes what the first gives."""
+    refs = [find_ref(graph, place) for place in leaves(at)]
+    tail = extract(graph, at, None)
+    specs = [graph.calls[ref.call].outputs[ref.index] for ref in refs]
+    masks = [spec.mask for spec in specs if isinstance(spec.mask, Ref)]
+    given = [*refs, *masks]
+    if len(given) == 1:
+        return extract(graph, None, given[0]), tail
+    names = [ref.call for ref in leaves(tail.inputs)]
+    return extract(graph, None, dict(zip(names, given, strict=True))), tail
+
+
+def _cut(graph: "Graph", draft: Draft, inputs: Tree) -> None:
+    """Puts new inputs in the place of tensors, and of the masks that they carry.
+
+    What lies above is forgotten, derived masks with it: they are derived again from
+    those that the new inputs bring.
+    """
+    starts = map_tree(lambda name: find_ref(graph, name), inputs)
+    keys = _keys(starts)
+    below = _calls_below(graph, draft.outputs, keys)
+    taken = {layer for name in below if (layer := graph.calls[name].layer) is not None}
+    mapping: dict[Ref, Ref] = {}
+    masks: list[Ref] = []
+    new: list[tuple[Layer, Call]] = []
+    for ref, key in keys.items():
+        if _is_input(graph, graph.calls[ref.call]):
+            mapping[ref] = ref
+            continue
+        _check_settled(graph, ref)
+        name, mask = _free_name(key or _input_name(graph, ref), taken), None
+        spec = graph.calls[ref.call].outputs[ref.index]
+        if isinstance(spec.mask, Ref):
+            of_mask = graph.calls[spec.mask.call].outputs[spec.mask.index]
+            mask = Ref(_free_name(f"{name}_mask", taken))
+            new.append(_new_input(graph, of_mask, mask.call, optional=True))
+            mapping.setdefault(spec.mask, mask)
+            masks.append(mask)
+        new.append(_new_input(graph, spec, name, mask=mask))
+        mapping[ref] = Ref(name)
+    draft.redirect({old: made for old, made in mapping.items() if old != made})
+    draft.forget(draft.calls.keys() - below)
+    for layer, call in new:
+        draft.layers[call.name] = dataclasses.replace(layer, edit=draft.edit)
+        draft.add_call(call, after=None)
+    tree = map_tree(mapping.__getitem__, starts)
+    if isinstance(tree, dict):
+        draft.inputs = cast("dict[str, Any]", tree) | {mask.call: mask for mask in masks}
+    elif masks:
+        items = list(cast("list[Any]", tree)) if isinstance(tree, (list, tuple)) else [tree]
+        draft.inputs = [*items, *masks]
+    else:
+        draft.inputs = tree
+
+
+def _check_settled(graph: "Graph", ref: Ref) -> None:
+    if ref.call in unsettled_calls(graph):
+        message = (
+            f"the shape of '{ref.call}' in graph '{graph.name}' is not known before it is built, "
+            "since it lies below an edit; extract first and edit the part, or build the graph "
+            "and trace the model"
+        )
+        raise GraphError(message)
+
+
+def _keys(starts: Tree) -> dict[Ref, str | None]:
+    """Returns the tensors to start from, with the names that a dict gives to them."""
+    if isinstance(starts, dict):
+        return {ref: key for key, ref in cast("dict[str, Ref]", starts).items()}
+    return dict.fromkeys(leaves(starts))
+
+
+def _input_name(graph: "Graph", ref: Ref) -> str:
+    several = len(graph.calls[ref.call].outputs) > 1
+    return (f"{ref.call}_{ref.index}" if several else ref.call).replace("#", "_")
+
+
+def _calls_below(graph: "Graph", outputs: Tree, starts: Container[Ref]) -> set[str]:
+    """Names the calls that the outputs need, from some tensors on.
+
+    Raises:
+        GraphError: If an output depends on another input of the model.
+    """
+    waiting = [(ref, ref) for ref in leaves(outputs)]
+    met: set[str] = set()
+    while waiting:
+        ref, output = waiting.pop()
+        call = graph.calls[ref.call]
+        if ref in starts:
+            if _is_input(graph, call):
+                met.add(call.name)
+        elif call.name not in met:
+            if _is_input(graph, call):
+                message = (
+                    f"'{output.call}' of graph '{graph.name}' still depends on input "
+                    f"'{call.name}'; name that or a tensor in between among the inputs"
+                )
+                raise GraphError(message)
+            met.add(call.name)
+            waiting += [(above, output) for above in call.written_refs]
+    return met
+
+
+def _free_name(name: str, taken: set[str]) -> str:
+    found = name if name not in taken else unique_name(f"{name}_input", taken).replace("#", "_")
+    taken.add(found)
+    return found
+
+
+def _new_input(
+    graph: "Graph", spec: Spec, name: str, *, optional: bool = False, mask: Ref | None = None
+) -> tuple[Layer, Call]:
+    options = {"name": name, "optional": optional}
+    layer, call = graph.live_origin().input(None, spec, options)
+    specs = (dataclasses.replace(call.outputs[0], mask=mask),)
+    return layer, dataclasses.replace(call, outputs=specs)
+
+
+def with_inputs(graph: "Graph", given: Any, options: dict[str, Any]) -> "Graph":
+    """Puts other inputs in the place of the model's."""
+    old = list(leaves(graph.inputs))
+    names = [ref.call for ref in old]
+    if given is not None and options:
+        message = f"give either inputs or {', '.join(options)}, not both"
+        raise OptionError(message)
+    if isinstance(given, dict):
+        new = cast("dict[str, Any]", given)
+        for name in new:
+            if name not in names:
+                message = (
+                    f"graph '{graph.name}' has no input '{name}'{did_you_mean(name, names)}; it "
+                    f"has: {', '.join(names)}"
+                )
+                raise GraphError(message)
+    elif given is not None or options:
+        if len(old) != 1:
+            message = (
+                f"graph '{graph.name}' has {len(old)} inputs; name those that change: "
+                f"with_inputs({{'{names[0]}': keras.Input(...)}})"
+            )
+            raise GraphError(message)
+        new = {names[0]: given}
+    else:
+        message = (
+            "say what is new: with_inputs(shape=...), or with_inputs({name: keras.Input(...)})"
+        )
+        raise OptionError(message)
+    edit = Edit(f"with inputs {', '.join(new) if given is not None else _options(options)}")
+    draft = Draft(graph, edit)
+    mapping: dict[Ref, Ref] = {}
+    for name, tensor in new.items():
+        spec = graph.calls[name].outputs[0]
+        layer, call = graph.live_origin().input(tensor, spec, options)
+        kept = name if layer.name.startswith(("keras_tensor", "input_layer")) else layer.name
+        label = kept
+        taken = (draft.calls.keys() | draft.layers.keys()) - {name}
+        if label in taken:
+            message = f"graph '{graph.name}' has a layer '{label}' already; rename the new input"
+            raise GraphError(message)
+        specs = tuple(dataclasses.replace(s, name=label) for s in call.outputs)
+        renamed = dataclasses.replace(
+            call, name=f"{label}#new", layer=f"{label}#new", outputs=specs
+        )
+        draft.layers[renamed.name] = dataclasses.replace(layer, name=label, edit=edit)
+        draft.add_call(renamed, after=None)
+        mapping[Ref(name)] = Ref(renamed.name)
+    draft.redirect(mapping)
+    draft.inputs = map_tree(lambda ref: mapping.get(ref, ref), draft.inputs)
+    draft.forget(set(new))
+    labels = {ref.call: ref.call.removesuffix("#new") for ref in mapping.values()}
+    for key, label in labels.items():
+        draft.layers.pop(label, None)
+        draft.layers[label] = draft.layers.pop(key)
+        draft.change_call(key, layer=label)
+    draft.rename_calls(labels)
+    return with_entry(draft.done(), edit)
+
+
+def _options(options: dict[str, Any]) -> str:
+    return ", ".join(f"{key}={value!r}" for key, value in options.items())
+
+
+def _with_needed_inputs(part: "Graph") -> "Graph":
+    """Leaves out inputs that the outputs do not need, if there are others."""
+    kept = {ref for call in part.calls.values() for ref in call.refs} | set(leaves(part.outputs))
+    if not any(ref in kept for ref in leaves(part.inputs)):
+        return part
+    inputs = _filtered(part.inputs, kept)
+    return pruned(dataclasses.replace(part, inputs=inputs))
+
+
+def _filtered(tree: Tree, kept: set[Ref]) -> Tree:
+    if isinstance(tree, Ref):
+        return tree
+    if isinstance(tree, dict):
+        items = cast("dict[Any, Any]", tree)
+        return {k: _filtered(v, kept) for k, v in items.items() if _has_any(v, kept)}
+    values = [_filtered(v, kept) for v in cast("list[Any]", tree) if _has_any(v, kept)]
+    return values if isinstance(tree, list) else tuple(values)
+
+
+def _has_any(tree: Tree, kept: set[Ref]) -> bool:
+    return any(ref in kept for ref in leaves(tree))
+
+
+def _is_input(graph: "Graph", call: Call) -> bool:
+    return call.layer is None or graph.layers[call.layer].kind == "InputLayer"
+
+
+def _names(tree: Tree) -> str:
+    def name(leaf: Any) -> str:
+        return leaf.call if isinstance(leaf, Ref) else str(leaf)
+
+    return repr(map_tree(name, tree))

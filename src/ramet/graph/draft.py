@@ -1,0 +1,208 @@
+"""A graph while it is edited: a scratch copy that becomes a checked Graph when done."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
+
+from ramet.errors import GraphError
+from ramet.graph.journal import Journal
+from ramet.graph.names import is_automatic, next_free
+from ramet.graph.parts import Call, Edit, Layer, Ref, Spec
+from ramet.graph.tree import Tree, leaves, map_tree
+
+if TYPE_CHECKING:
+    from ramet.graph.core import Graph
+
+UNKNOWN = Spec(shape=(), dtype="", name="", known=False)
+"""What is known of a tensor that an edit brings in: nothing, before it is built."""
+
+
+class Draft:
+    """The parts of one graph, to be changed by one edit."""
+
+    def __init__(self, graph: "Graph", edit: Edit) -> None:
+        """Starts with the parts of a graph."""
+        self._graph = graph
+        self.edit = edit
+        self.layers = dict(graph.layers)
+        self.calls = dict(graph.calls)
+        self.inputs = graph.inputs
+        self.outputs = graph.outputs
+        self._inserted: dict[str | None, list[str]] = {}
+
+    def done(self) -> "Graph":
+        """Returns the checked graph. Layers that are not called any more are gone."""
+        calls = self.calls
+        if self._inserted:
+            calls = {call.name: call for call in self.in_order()}
+        used = {call.layer for call in calls.values()}
+        layers = {key: layer for key, layer in self.layers.items() if key in used}
+        return dataclasses.replace(
+            self._graph, layers=layers, calls=calls, inputs=self.inputs, outputs=self.outputs
+        )
+
+    def in_order(self) -> list[Call]:
+        """Lists the calls, new ones right after those that they were inserted after."""
+        new = {name for names in self._inserted.values() for name in names}
+        ordered: list[Call] = []
+        waiting = [*reversed([name for name in self.calls if name not in new])]
+        waiting += reversed(self._inserted.get(None, []))
+        while waiting:
+            name = waiting.pop()
+            if name in self.calls:
+                ordered.append(self.calls[name])
+            waiting += reversed(self._inserted.get(name, []))
+        return ordered
+
+    def add_layer(self, layer: Layer, *, freed: str | None = None) -> str:
+        """Takes a layer in and returns its key; an automatic name makes way if it is taken.
+
+        Args:
+            layer: The layer.
+            freed: Name of a layer that goes away with this edit.
+
+        Raises:
+            GraphError: If its author gave it a name that is taken.
+        """
+        name = layer.name
+        taken = self.layers.keys() - {freed}
+        if name in taken:
+            if not is_automatic(name, layer.kind):
+                message = (
+                    f"graph '{self._graph.name}' has a layer '{name}' already; give the new "
+                    f"{layer.kind} another name"
+                )
+                raise GraphError(message)
+            name = next_free(name, taken)
+        self.layers[name] = dataclasses.replace(layer, name=name, edit=self.edit)
+        return name
+
+    def add_call(self, call: Call, *, after: str | None) -> None:
+        """Takes a call in, after another or before all."""
+        self.calls[call.name] = dataclasses.replace(call, edit=self.edit)
+        self._inserted.setdefault(after, []).append(call.name)
+
+    def change_call(self, name: str, **changes: Any) -> None:
+        """Changes fields of a call."""
+        self.calls[name] = dataclasses.replace(self.calls[name], edit=self.edit, **changes)
+
+    def set_argument(self, name: str, place: str, ref: Ref) -> None:
+        """Puts another tensor at a place of a call's arguments."""
+        call = self.calls[name]
+        start, *steps = place.split(".")
+        args, kwargs = list(call.args), dict(call.kwargs)
+        if start in kwargs:
+            kwargs[start] = _with_leaf(kwargs[start], steps, ref)
+        else:
+            args[int(start)] = _with_leaf(args[int(start)], steps, ref)
+        self.change_call(name, args=tuple(args), kwargs=kwargs)
+
+    def rename_calls(self, names: dict[str, str]) -> None:
+        """Gives calls other names, wherever they are named."""
+        if all(old == new for old, new in names.items()):
+            return
+
+        def new(leaf: Any) -> Any:
+            return Ref(names[leaf.call], leaf.index) if _is_named(leaf, names) else leaf
+
+        calls: dict[str, Call] = {}
+        for name, call in self.calls.items():
+            changed: dict[str, Any] = {}
+            if any(ref.call in names for ref in call.refs):
+                changed = {"args": map_tree(new, call.args), "kwargs": map_tree(new, call.kwargs)}
+            if any(_is_named(spec.mask, names) for spec in call.outputs):
+                specs = (dataclasses.replace(spec, mask=new(spec.mask)) for spec in call.outputs)
+                changed["outputs"] = tuple(specs)
+            if name in names:
+                changed["name"] = names[name]
+            found = dataclasses.replace(call, **changed) if changed else call
+            calls[found.name] = found
+        self.calls = calls
+        self.inputs, self.outputs = map_tree(new, self.inputs), map_tree(new, self.outputs)
+
+    def redirect(self, mapping: dict[Ref, Ref], *, but: str | None = None) -> None:
+        """Lets every reader of some tensors read others; `but` names one that does not."""
+
+        def new(leaf: Any) -> Any:
+            return mapping.get(leaf, leaf) if isinstance(leaf, Ref) else leaf
+
+        sources = {ref.call for ref in mapping}
+        for name, call in self.calls.items():
+            if name == but:
+                continue
+            hit = False
+            for ref in call.refs:
+                if ref.call in sources and ref in mapping:
+                    hit = True
+                    break
+            if hit:
+                self.calls[name] = self._redirected(call, new, mapping)
+            if any(spec.mask in mapping for spec in self.calls[name].outputs):
+                self._set_masks(name, new)
+        self.outputs = map_tree(new, self.outputs)
+
+    def forget(self, names: set[str]) -> None:
+        """Leaves calls out, and derived arguments and masks that came from them.
+
+        What had such an argument or mask is called when the graph is built, so that
+        Keras derives it again.
+        """
+        for name in names:
+            self.calls.pop(name, None)
+        for name, call in self.calls.items():
+            lost = {k for k in call.derived if _refers(call.kwargs.get(k), names)}
+            if lost:
+                kwargs = {k: v for k, v in call.kwargs.items() if k not in lost}
+                call = dataclasses.replace(  # noqa: PLW2901 what is left of it
+                    call, kwargs=kwargs, derived=call.derived - lost, origin=None
+                )
+            if any(_refers(spec.mask, names) for spec in call.outputs):
+                call = dataclasses.replace(call, origin=None)  # noqa: PLW2901 the same
+            self.calls[name] = call
+            self._set_masks(name, lambda mask: None if _refers(mask, names) else mask)
+
+    def _set_masks(self, name: str, new: Callable[[Any], Any]) -> None:
+        call = self.calls[name]
+        masks = [new(spec.mask) for spec in call.outputs]
+        if any(mask is not spec.mask for mask, spec in zip(masks, call.outputs, strict=True)):
+            specs = (
+                dataclasses.replace(spec, mask=mask)
+                for mask, spec in zip(masks, call.outputs, strict=True)
+            )
+            self.calls[name] = dataclasses.replace(call, outputs=tuple(specs))
+
+    def _redirected(self, call: Call, new: Callable[[Any], Any], mapping: dict[Ref, Ref]) -> Call:
+        edit = self.edit if any(ref in mapping for ref in call.written_refs) else call.edit
+        args: Tree = map_tree(new, call.args)
+        return dataclasses.replace(call, args=args, kwargs=map_tree(new, call.kwargs), edit=edit)
+
+
+def _refers(tree: Tree, names: set[str]) -> bool:
+    return any(isinstance(leaf, Ref) and leaf.call in names for leaf in leaves(tree))
+
+
+def _is_named(leaf: Any, names: dict[str, str]) -> bool:
+    return isinstance(leaf, Ref) and leaf.call in names
+
+
+def _with_leaf(tree: Tree, steps: list[str], ref: Ref) -> Tree:
+    """Returns a tree with another leaf at the end of some steps."""
+    if not steps:
+        return ref
+    step, *rest = steps
+    if isinstance(tree, dict):
+        items = cast("dict[Any, Any]", tree)
+        return {
+            key: _with_leaf(item, rest, ref) if str(key) == step else item
+            for key, item in items.items()
+        }
+    values = [
+        _with_leaf(item, rest, ref) if str(index) == step else item
+        for index, item in enumerate(cast("list[Any]", tree))
+    ]
+    return values if isinstance(tree, list) else tuple(values)
+
+
+def with_entry(graph: "Graph", edit: Edit) -> "Graph":
+    """Adds a line to a graph's journal."""
+    return dataclasses.replace(graph, journal=Journal((*graph.journal, edit)))

@@ -1,0 +1,315 @@
+"""Edits: each takes a graph and gives a new, checked one with a line in its journal."""
+
+import dataclasses
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+from ramet.errors import GraphError, OptionError
+from ramet.graph.draft import UNKNOWN, Draft, with_entry
+from ramet.graph.locate import calls_of_layer, descend, find_call, find_layer, find_ref
+from ramet.graph.names import unique_name
+from ramet.graph.nested import edit_everywhere, edit_inside
+from ramet.graph.parts import Call, Edit, Layer, Ref
+from ramet.graph.reach import written_calls
+from ramet.graph.tree import leaves
+
+if TYPE_CHECKING:
+    from ramet.graph.core import Graph
+
+New: TypeAlias = Any
+"""A layer, or a function from the layer at the place to one."""
+
+
+def replace_layer(graph: "Graph", path: str, given: New) -> "Graph":
+    """Puts a layer in the place of another, in all its calls; of `name#2`, in that one."""
+    models, inner, name = descend(graph, path)
+    one = find_call(inner, name) if "#" in name else None
+    key = find_layer(inner, name) if one is None else cast("str", one.layer)
+    old = inner.layers[key]
+    _check_not_input(inner, old, "replaced; use with_inputs")
+    new = _new_layer(graph, given, old, f"what replaces '{path}'")
+    edit = Edit(f"replace '{path}' ({old.kind}) by {_described(graph, new)}")
+    new = dataclasses.replace(new, inherits=_weights_of(old), edit=edit)
+    if one is not None:
+        changed = edit_inside(
+            graph, models, edit, lambda target: _put(target, key, [one.name], new, edit)
+        )
+    else:
+
+        def change(target: "Graph", found: str) -> "Graph":
+            calls = [call.name for call in calls_of_layer(target, found)]
+            return _put(target, found, calls, new, edit)
+
+        changed = edit_everywhere(graph, old.origin, edit, change)
+    return with_entry(changed, edit)
+
+
+def _put(graph: "Graph", key: str, calls: list[str], new: Layer, edit: Edit) -> "Graph":
+    """Lets some calls of a layer be calls of another."""
+    draft = Draft(graph, edit)
+    whole = len(calls) == len(calls_of_layer(graph, key))
+    if whole:
+        del draft.layers[key]
+    added = draft.add_layer(new)
+    names: dict[str, str] = {}
+    for name in calls:
+        taken = (draft.calls.keys() - calls) | set(names.values())
+        names[name] = unique_name(added, taken)
+    draft.rename_calls(names)
+    for name in names.values():
+        specs = tuple(UNKNOWN for _ in draft.calls[name].outputs)
+        draft.change_call(name, layer=added, outputs=specs, origin=None)
+    return draft.done()
+
+
+def configure_layer(graph: "Graph", path: str, changes: Mapping[str, Any]) -> "Graph":
+    """Gives a layer other constructor arguments."""
+    models, inner, name = descend(graph, path)
+    del models
+    old = inner.layers[find_layer(inner, name)]
+    _check_not_input(inner, old, "configured; use with_inputs")
+    if not changes:
+        message = f"no arguments for '{path}'; name those that are to change, such as units=3"
+        raise OptionError(message)
+    graph.live_origin().check_changes(old, changes)
+    shown = ", ".join(f"{key}={_shown(value)}" for key, value in changes.items())
+    edit = Edit(f"configure '{path}' ({old.kind}): {shown}")
+
+    def change(target: "Graph", key: str) -> "Graph":
+        record = target.layers[key]
+        merged = MappingProxyType({**record.changes, **changes})
+        layers = {**target.layers, key: dataclasses.replace(record, changes=merged, edit=edit)}
+        return dataclasses.replace(target, layers=layers)
+
+    return with_entry(edit_everywhere(graph, old.origin, edit, change), edit)
+
+
+def insert_after(graph: "Graph", place: "str | Ref", given: New) -> "Graph":
+    """Lets a new layer read a tensor, and every reader of that tensor read the new layer."""
+    models, inner, ref = _tensor_at(graph, place)
+    new = _new_layer(graph, given, _maker(inner, ref), f"what follows '{place}'")
+    edit = Edit(f"insert {_described(graph, new)} after '{_text(place)}'")
+
+    def change(target: "Graph") -> "Graph":
+        draft = Draft(target, edit)
+        name = _add(draft, new, ref)
+        draft.redirect({ref: Ref(name)}, but=name)
+        return draft.done()
+
+    return with_entry(edit_inside(graph, models, edit, change), edit)
+
+
+def insert_on(graph: "Graph", path: str, argument: "int | str | None", given: New) -> "Graph":
+    """Lets a new layer stand between one call and one of its arguments."""
+    models, inner, name = descend(graph, path)
+    call = find_call(inner, name)
+    places = argument_places(call)
+    if argument is None and len(places) != 1:
+        message = (
+            f"call '{path}' takes {len(places)} tensors ({', '.join(places)}); say with insert_on "
+            "which one the new layer stands before"
+        )
+        raise GraphError(message)
+    at = find_argument(call, argument if argument is not None else next(iter(places)), path)
+    ref = places[at]
+    new = _new_layer(graph, given, inner.layers[cast("str", call.layer)], f"what precedes '{path}'")
+    on = "" if argument is None else f", argument {argument!r}"
+    edit = Edit(f"insert {_described(graph, new)} before '{path}'{on}")
+
+    def change(target: "Graph") -> "Graph":
+        draft = Draft(target, edit)
+        added = _add(draft, new, ref)
+        draft.set_argument(call.name, at, Ref(added))
+        return draft.done()
+
+    return with_entry(edit_inside(graph, models, edit, change), edit)
+
+
+def remove(graph: "Graph", path: str, reconnect: Any = None) -> "Graph":
+    """Takes a layer out; its readers read what it read, or what `reconnect` says."""
+    models, inner, name = descend(graph, path)
+    calls = [find_call(inner, name)] if "#" in name else None
+    if calls is None:
+        calls = calls_of_layer(inner, find_layer(inner, name))
+    old = inner.layers[cast("str", calls[0].layer)]
+    _check_not_input(inner, old, "removed; use extract")
+    mapping: dict[Ref, Ref] = {}
+    for call in calls:
+        _check_mask_unused(inner, call)
+        for index, ref in enumerate(_detour(inner, call, reconnect, path)):
+            mapping[Ref(call.name, index)] = ref
+    instead = "" if reconnect is None else f", reconnecting {_shown(reconnect)}"
+    edit = Edit(f"remove '{path}' ({old.kind}){instead}")
+
+    def change(target: "Graph") -> "Graph":
+        draft = Draft(target, edit)
+        draft.redirect({ref: _end(ref, mapping) for ref in mapping})
+        draft.forget({call.name for call in calls})
+        return draft.done()
+
+    return with_entry(edit_inside(graph, models, edit, change), edit)
+
+
+def _end(ref: Ref, mapping: dict[Ref, Ref]) -> Ref:
+    """Follows detours to a tensor that stays."""
+    met: set[Ref] = set()
+    while ref in mapping and ref not in met:
+        met.add(ref)
+        ref = mapping[ref]
+    return ref
+
+
+def _detour(graph: "Graph", call: Call, reconnect: Any, path: str) -> list[Ref]:
+    """Returns what the readers of each output of a call are to read instead."""
+    count = len(call.outputs)
+    if reconnect is not None:
+        given = list(leaves(reconnect))
+        if len(given) != count:
+            message = (
+                f"'{path}' has {count} outputs, but reconnect names {len(given)} tensors; name "
+                "one for each"
+            )
+            raise GraphError(message)
+        refs = [find_ref(graph, item) for item in given]
+        for ref in refs:
+            if ref.call == call.name:
+                message = f"'{path}' cannot be reconnected to itself; name another tensor"
+                raise GraphError(message)
+        return refs
+    inputs = list(dict.fromkeys(call.written_refs))
+    if len(inputs) != 1 or count != 1:
+        message = (
+            f"'{path}' takes {len(inputs)} tensors and gives {count}, so it is not clear what its "
+            f"readers read without it; say reconnect='<tensor>'"
+        )
+        raise GraphError(message)
+    return inputs
+
+
+def _check_mask_unused(graph: "Graph", call: Call) -> None:
+    """Checks that the author passes on no mask that goes away with a call."""
+    masks = {spec.mask for spec in call.outputs if isinstance(spec.mask, Ref)}
+    masks -= {graph.calls[ref.call].outputs[ref.index].mask for ref in call.written_refs}
+    for other in written_calls(graph):
+        if masks.intersection(other.written_refs):
+            message = (
+                f"'{call.name}' of graph '{graph.name}' makes a mask that is passed to "
+                f"'{other.name}'; rewire that argument of '{other.name}' before you remove "
+                f"'{call.name}'"
+            )
+            raise GraphError(message)
+
+
+def rewire(graph: "Graph", path: str, argument: "int | str", tensor: "str | Ref") -> "Graph":
+    """Lets one argument of a call be another tensor."""
+    models, inner, name = descend(graph, path)
+    call = find_call(inner, name)
+    if isinstance(tensor, str):
+        prefix = "".join(f"{key}/" for key in models)
+        tensor = tensor.removeprefix(prefix)
+    ref = find_ref(inner, tensor)
+    at = find_argument(call, argument, path)
+    edit = Edit(f"rewire argument {argument!r} of '{path}' to '{_text(tensor)}'")
+
+    def change(target: "Graph") -> "Graph":
+        draft = Draft(target, edit)
+        draft.set_argument(call.name, at, ref)
+        return draft.done()
+
+    return with_entry(edit_inside(graph, models, edit, change), edit)
+
+
+def argument_places(call: Call) -> dict[str, Ref]:
+    """Returns the tensors that the author gave to a call, by place: `0`, `0.1`, `mask`."""
+    kwargs = {key: item for key, item in call.kwargs.items() if key not in call.derived}
+    places: dict[str, Ref] = {}
+    for start, tree in [*((str(i), arg) for i, arg in enumerate(call.args)), *kwargs.items()]:
+        _list_places(start, tree, places)
+    return places
+
+
+def _list_places(place: str, tree: Any, places: dict[str, Ref]) -> None:
+    if isinstance(tree, Ref):
+        places[place] = tree
+    elif isinstance(tree, dict):
+        for key, item in cast("dict[Any, Any]", tree).items():
+            _list_places(f"{place}.{key}", item, places)
+    elif isinstance(tree, (list, tuple)):
+        for index, item in enumerate(cast("list[Any]", tree)):
+            _list_places(f"{place}.{index}", item, places)
+
+
+def find_argument(call: Call, argument: "int | str", path: str) -> str:
+    """Returns the place of an argument: a position, a keyword, or a place itself.
+
+    A position counts the tensors: in `Add([a, b])`, `b` is 1.
+    """
+    places = argument_places(call)
+    names = [*places]
+    if isinstance(argument, int):
+        if 0 <= argument < len(names):
+            return names[argument]
+    elif argument in places:
+        return argument
+    message = (
+        f"call '{path}' has no tensor at argument {argument!r}; it takes "
+        f"{', '.join(f'{i} ({n})' for i, n in enumerate(names)) or 'no tensors'}"
+    )
+    raise GraphError(message)
+
+
+def _add(draft: Draft, new: Layer, ref: Ref) -> str:
+    """Takes a layer in and lets it read a tensor."""
+    key = draft.add_layer(new)
+    name = unique_name(key, draft.calls)
+    draft.add_call(Call(name, key, (ref,), {}, (UNKNOWN,)), after=ref.call)
+    return name
+
+
+def _tensor_at(graph: "Graph", place: "str | Ref") -> "tuple[tuple[str, ...], Graph, Ref]":
+    if isinstance(place, Ref):
+        return (), graph, find_ref(graph, place)
+    models, inner, name = descend(graph, place)
+    return models, inner, find_ref(inner, name)
+
+
+def _maker(graph: "Graph", ref: Ref) -> Layer | None:
+    key = graph.calls[ref.call].layer
+    return None if key is None else graph.layers[key]
+
+
+def _new_layer(graph: "Graph", given: New, old: Layer | None, where: str) -> Layer:
+    """Records a layer that a user gives, or whose function makes it of the old one."""
+    made = given
+    if callable(given) and not graph.live_origin().is_layer(given):
+        made = given(None if old is None else old.origin)
+    return graph.live_origin().layer(made, where)
+
+
+def _weights_of(old: Layer) -> Any:
+    """Returns the live layer whose weights the one in its place takes over."""
+    fresh = old.inherits is not None and not getattr(old.origin, "built", False)
+    return old.inherits if fresh else old.origin
+
+
+def _described(graph: "Graph", new: Layer) -> str:
+    owner = " (a copy: it is used elsewhere too)" if graph.live_origin().is_used(new) else ""
+    return f"{new.kind} '{new.name}'{owner}"
+
+
+def _check_not_input(graph: "Graph", layer: Layer, what: str) -> None:
+    if layer.kind == "InputLayer":
+        message = f"input '{layer.name}' of graph '{graph.name}' cannot be {what}"
+        raise GraphError(message)
+
+
+def _text(place: "str | Ref") -> str:
+    if isinstance(place, Ref):
+        return f"{place.call}.{place.index}" if place.index else place.call
+    return place
+
+
+def _shown(value: Any) -> str:
+    plain: tuple[type, ...] = (bool, int, float, str, list, tuple, dict, type(None))
+    return repr(value) if type(value) in plain else type(value).__name__
