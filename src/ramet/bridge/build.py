@@ -11,7 +11,7 @@ from ramet.bridge import internals
 from ramet.bridge.copier import Copier
 from ramet.bridge.fresh import refresh, refresh_training
 from ramet.bridge.plain import Uncopyable
-from ramet.bridge.trace import live_of, trace_function, trace_tensors
+from ramet.bridge.trace import is_edited, live_of, trace_function, trace_tensors
 from ramet.errors import CopyError, GraphError, OptionError, StateError
 from ramet.graph import Call, Graph, Ref, Spec
 from ramet.graph.names import did_you_mean
@@ -28,11 +28,11 @@ def build(graph: Graph, *, weights: str, seed: int | None, name: str | None) -> 
     if live.model is not None and internals.functional_of(live.model) is not live.function:
         message = f"model '{graph.name}' was rebuilt after it had been traced; trace it again"
         raise GraphError(message)
-    if live.graph is not graph:
+    if is_edited(graph):
         from ramet.bridge.edited import build_edited
 
         return build_edited(graph, weights=weights, seed=seed, name=name or graph.name)
-    return Builder(weights, graph).model(live.model, seed=seed, name=name)
+    return Builder(weights, graph).model(live.model, seed=seed, name=name or graph.name)
 
 
 def copy_model(model: Any, *, weights: str, seed: int | None, name: str | None) -> Any:

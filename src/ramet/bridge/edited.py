@@ -18,7 +18,7 @@ from ramet.bridge.fresh import refresh
 from ramet.bridge.invoke import invoke
 from ramet.bridge.reconfigure import reconfigured
 from ramet.bridge.settle import check_function, compile_alike, name_apart
-from ramet.bridge.trace import live_of
+from ramet.bridge.trace import is_edited, live_of
 from ramet.bridge.transfer import fit
 from ramet.errors import GraphError
 from ramet.graph import Call, Graph, Layer, Ref
@@ -39,11 +39,6 @@ def build_edited(graph: Graph, *, weights: str, seed: int | None, name: str) -> 
     if live.graph is not None and same_shape(live.graph.outputs, graph.outputs):
         compile_alike(live.model, made, builder.copier)
     return made
-
-
-def is_edited(graph: Graph) -> bool:
-    """Tells whether a graph is another than the one that was traced."""
-    return live_of(graph).graph is not graph
 
 
 def all_records(graph: Graph) -> Iterator[Layer]:

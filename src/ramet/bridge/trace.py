@@ -1,5 +1,6 @@
 """From a Keras model to a Graph. Reads the model; calls and changes nothing."""
 
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
@@ -81,6 +82,20 @@ def live_of(graph: Graph) -> Live:
         )
         raise GraphError(message)
     return graph.origin
+
+
+def is_edited(graph: Graph) -> bool:
+    """Tells whether a graph is more than another name for the one that was traced."""
+    read = live_of(graph).graph
+    if read is None or read is graph:
+        return read is None
+    return not (
+        read.inputs is graph.inputs
+        and read.outputs is graph.outputs
+        and len(read.calls) == len(graph.calls)
+        and all(map(operator.is_, read.layers.values(), graph.layers.values()))
+        and all(map(operator.is_, read.calls.values(), graph.calls.values()))
+    )
 
 
 def trace(model: Any) -> Graph:
