@@ -327,5 +327,5 @@ def explicit_by_hand(model):
 def test_operations_that_only_serve_masks_are_not_edited():
     graph = ramet.trace(network())
     name = next(name for name in graph.layers if "not_equal" in name)
-    with pytest.raises(ramet.GraphError, match="only serves masks.*'embedding'"):
+    with pytest.raises(ramet.GraphError, match=r"only serves masks.*'embedding'"):
         graph.remove(name)

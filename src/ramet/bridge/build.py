@@ -13,7 +13,7 @@ from ramet.bridge.fresh import refresh, refresh_training
 from ramet.bridge.plain import Uncopyable
 from ramet.bridge.trace import is_edited, live_of, trace_function, trace_tensors
 from ramet.errors import CopyError, GraphError, OptionError, StateError
-from ramet.graph import Call, Graph, Ref, Spec
+from ramet.graph import Call, Graph, Layer, Ref, Spec
 from ramet.graph.names import did_you_mean
 from ramet.graph.tree import Tree, map_tree
 
@@ -189,11 +189,15 @@ class Builder:
         self._attach_masks(graph, tensors)
         return tensors
 
+    def layer(self, record: Layer) -> Any:
+        """Returns the new layer of a record."""
+        return self.copier.copy(record.origin)
+
     def replay(self, graph: Graph, call: Call, tensors: dict[Ref, Any]) -> list[Any]:
         """Makes one call as it was recorded, and returns its symbolic outputs."""
         outputs = [_symbolic(spec) for spec in call.outputs]
         if call.layer is not None:
-            operation = self.copier.copy(graph.layers[call.layer].origin)
+            operation = self.layer(graph.layers[call.layer])
             args, kwargs = self.arguments(graph, call, (call.args, call.kwargs), tensors)
             node = internals.new_node(operation, args, kwargs, outputs)
             self.order[id(node)] = internals.node_index(call.origin.node)

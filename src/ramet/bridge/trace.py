@@ -62,6 +62,10 @@ class Live:
         """Records a symbolic input, or makes one like a spec but for some options."""
         return record_input(make_input(spec, options) if given is None else given)
 
+    def accepts(self, layer: Layer, argument: str) -> bool:
+        """Tells whether a layer can be called with a keyword argument."""
+        return internals.accepts(layer.origin, argument)
+
     def check_changes(self, layer: Layer, changes: Mapping[str, Any]) -> None:
         """Checks that a layer can be made again with other constructor arguments."""
         from ramet.bridge.reconfigure import check_changes

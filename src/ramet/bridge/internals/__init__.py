@@ -62,6 +62,7 @@ from ramet.bridge.internals.layers import (
     own_metrics,
     own_seed_generators,
     own_variables,
+    rename_layer,
     reset_compile,
     reset_initializer,
     set_functional,
@@ -79,6 +80,7 @@ from ramet.bridge.internals.surroundings import (
     unwrapped,
 )
 from ramet.bridge.internals.symbolic import (
+    accepts,
     calls_of,
     count_calls,
     equal_constants,
@@ -126,6 +128,7 @@ __all__ = [
     "RandomInitializer",
     "Tracker",
     "Trainer",
+    "accepts",
     "adopt_layers",
     "all_layers",
     "attribute_name",
@@ -175,6 +178,7 @@ __all__ = [
     "producer",
     "ragged_spec",
     "raised_by_user",
+    "rename_layer",
     "replace_items",
     "require_where_computed",
     "reset_compile",

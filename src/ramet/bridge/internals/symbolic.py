@@ -56,6 +56,12 @@ def node_index(node: Any) -> int:
     return node.outputs[0]._keras_history.node_index
 
 
+def accepts(operation: Any, argument: str) -> bool:
+    """Tells whether a layer's `call` has a keyword argument."""
+    signature = getattr(operation, "_call_signature", None)
+    return signature is not None and argument in signature.parameters
+
+
 def original(tensor: Any) -> Any:
     """Returns the output of a node that a symbolic tensor is, or is a copy of."""
     made = producer(tensor)
