@@ -23,13 +23,28 @@ from ramet.bridge.transfer import take_over
 from ramet.errors import GraphError
 from ramet.graph import Call, Graph, Layer, Ref
 from ramet.graph.reach import pruned, written_calls
+from ramet.graph.transfer import Transfer, TransferReport
 from ramet.graph.tree import leaves, map_tree, paired_leaves, same_shape
 
 
 def build_edited(graph: Graph, *, weights: str, seed: int | None, name: str) -> Any:
     """Makes a model of a graph that was edited after it had been traced."""
-    live, graph = live_of(graph), pruned(graph)
-    builder = EditedBuilder(weights, graph)
+    return _build(EditedBuilder(weights, pruned(graph)), seed, name)
+
+
+def transfer_report(graph: Graph) -> TransferReport:
+    """Builds a graph and tells what became of every variable."""
+    if not is_edited(graph):
+        variables = live_of(graph).model.variables
+        kept = (Transfer(v.path, tuple(v.shape), "kept") for v in variables)
+        return TransferReport(graph.name, tuple(kept))
+    builder = EditedBuilder("copy", pruned(graph))
+    made = _build(builder, None, graph.name)
+    return TransferReport(graph.name, tuple(builder.transfer_of(v) for v in made.variables))
+
+
+def _build(builder: "EditedBuilder", seed: int | None, name: str) -> Any:
+    graph, live = builder.graph, live_of(builder.graph)
     with seeded(seed):
         made = builder.whole() if live.model is not None else builder.part(name)
         builder.settle_names()
@@ -64,6 +79,7 @@ class EditedBuilder(Builder):
         self.graph = graph
         self._made: dict[int, Any] = {}
         self._mapped = 0
+        self.taken: dict[int, tuple[str, str | None]] = {}
         self._records = [*all_records(graph)]
         if weights == "share":
             for record in self._records:
@@ -164,10 +180,19 @@ class EditedBuilder(Builder):
             refresh(self._pairs(), duplicate)
             return
         for record in self._records:
-            remade = record.changes is not None
-            for source in (record.inherits, record.origin if remade else None):
-                if source is not None:
-                    take_over(source, self.layer(record), record.weights)
+            if isinstance(record.origin, keras.Layer):
+                remade = record.changes is not None
+                if remade or not record.origin.built:
+                    variables = self.layer(record).variables
+                    self.taken |= {id(variable): ("fresh", None) for variable in variables}
+                for source in (record.inherits, record.origin if remade else None):
+                    if source is not None:
+                        self.taken |= take_over(source, self.layer(record), record.weights)
+
+    def transfer_of(self, variable: Any) -> Transfer:
+        """Tells what became of a variable of the new model."""
+        status, source = self.taken.get(id(variable), ("kept", None))
+        return Transfer(variable.path, tuple(variable.shape), status, source)
 
     def settle_names(self) -> None:
         """Gives renamed layers their names, and their variables paths to match."""

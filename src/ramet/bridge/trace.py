@@ -12,6 +12,7 @@ from ramet.bridge.derive import derived_arguments
 from ramet.errors import GraphError, ModelError, OptionError
 from ramet.graph import Call, Graph, Layer, Ref, Spec
 from ramet.graph.names import did_you_mean, unique_name
+from ramet.graph.transfer import TransferReport
 from ramet.graph.tree import Tree, map_tree
 
 
@@ -41,6 +42,12 @@ class Live:
         from ramet.bridge.build import build
 
         return build(graph, weights=weights, seed=seed, name=name)
+
+    def transfer_report(self, graph: Graph) -> TransferReport:
+        """Tells what becomes of every variable; see `Graph.transfer_report`."""
+        from ramet.bridge.edited import transfer_report
+
+        return transfer_report(graph)
 
     def part(self) -> "Live":
         """Returns the origin of a graph that is a part of this one, or several at once."""
@@ -175,6 +182,13 @@ def trace_tensors(tensors: Iterable[Any]) -> Graph:
     recorder = _Recorder([], {})
     recorder.record(outputs)
     return recorder.graph("tensors", (), outputs, Live())
+
+
+def trace_between(inputs: list[Any], outputs: Any) -> Graph:
+    """Reads the graph between some symbolic inputs and some outputs."""
+    recorder = _Recorder(inputs, {})
+    recorder.record(keras.tree.flatten(outputs))
+    return recorder.graph("function", inputs, outputs, Live())
 
 
 def trace_function(function: Any) -> Graph:

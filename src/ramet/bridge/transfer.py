@@ -32,7 +32,7 @@ def _walk(layer: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], 
         yield from _walk(part, (*path, internals.attribute_name(layer, part) or f"#{number}"))
 
 
-def take_over(source: Any, made: Any, policy: str) -> dict[int, str]:
+def take_over(source: Any, made: Any, policy: str) -> dict[int, tuple[str, str | None]]:
     """Gives a new layer the values of an old one's variables, as far as a policy allows.
 
     Args:
@@ -41,10 +41,10 @@ def take_over(source: Any, made: Any, policy: str) -> dict[int, str]:
         policy: One of `ramet.graph.parts.POLICIES`.
 
     Returns:
-        By the ids of the new variables, what became of them: `fitted`, `grown` or
-        `cut`. Those that are not named are fresh.
+        By the ids of the new variables, what became of them (`fitted`, `grown` or
+        `cut`) and the path of the old one.
     """
-    done: dict[int, str] = {}
+    done: dict[int, tuple[str, str | None]] = {}
     if policy == "fresh" or not all(isinstance(each, keras.Layer) for each in (source, made)):
         return done
     old = roles_of(source)
@@ -55,11 +55,11 @@ def take_over(source: Any, made: Any, policy: str) -> dict[int, str]:
         shapes = tuple(found.shape), tuple(variable.shape)
         if shapes[0] == shapes[1]:
             variable.assign(copy_value(found.value))
-            done[id(variable)] = "fitted"
+            done[id(variable)] = "fitted", found.path
         elif policy != "fit" and len(shapes[0]) == len(shapes[1]):
             variable.assign(_overlaid(variable, found, repeat=policy == "tile"))
             grown = any(new > before for before, new in zip(*shapes, strict=True))
-            done[id(variable)] = "grown" if grown else "cut"
+            done[id(variable)] = "grown" if grown else "cut", found.path
     return done
 
 

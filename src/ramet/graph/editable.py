@@ -11,6 +11,7 @@ from ramet.graph.parts import Call, Layer, Ref, Spec
 from ramet.graph.rename import prefix, rename
 from ramet.graph.select import Selection, select
 from ramet.graph.sharing import share, unshare
+from ramet.graph.transfer import TransferReport
 from ramet.graph.tree import Tree
 
 if TYPE_CHECKING:
@@ -25,6 +26,10 @@ class Origin(Protocol):
 
     def build(self, graph: "Graph", *, weights: str, seed: int | None, name: str | None) -> Any:
         """Makes a model of the graph."""
+        ...
+
+    def transfer_report(self, graph: "Graph") -> TransferReport:
+        """Tells what becomes of every variable when the graph is built."""
         ...
 
     def part(self) -> "Origin":
@@ -300,6 +305,12 @@ class Editable:
         for place in places:
             graph = change(graph, place, new)
         return graph
+
+    def transfer_report(self) -> TransferReport:
+        """Tells what becomes of every variable when the graph is built: kept, fitted,
+        grown, cut or fresh. Builds the graph to know.
+        """
+        return self.live_origin().transfer_report(self._me)
 
     @property
     def _me(self) -> "Graph":

@@ -1,7 +1,9 @@
 """Symbolic tensors, the calls that make them, and the graphs they form."""
 
+import contextlib
+import inspect
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import keras
@@ -60,6 +62,28 @@ def accepts(operation: Any, argument: str) -> bool:
     """Tells whether a layer's `call` has a keyword argument."""
     signature = getattr(operation, "_call_signature", None)
     return signature is not None and argument in signature.parameters
+
+
+@contextlib.contextmanager
+def noted_arguments() -> Generator[dict[int, list[str]]]:
+    """Notes, for layers that are made meanwhile, which constructor arguments were written.
+
+    By the ids of the layers. Keras itself notes arguments with their defaults filled in.
+    """
+    notes: dict[int, list[str]] = {}
+    plain = keras.Operation.__new__
+
+    def noting(cls: type, *args: Any, **kwargs: Any) -> Any:
+        made = plain(cls, *args, **kwargs)
+        names = inspect.getfullargspec(cls.__init__).args[1:]
+        notes[id(made)] = [*names[: len(args)], *kwargs]
+        return made
+
+    keras.Operation.__new__ = noting
+    try:
+        yield notes
+    finally:
+        keras.Operation.__new__ = plain
 
 
 def original(tensor: Any) -> Any:
