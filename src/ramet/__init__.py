@@ -12,6 +12,7 @@ from ramet.errors import (
     StateError,
 )
 from ramet.graph import Call, Graph, Layer, Ref, Spec
+from ramet.masks import Finding, MaskFlow, TensorMask, masks
 from ramet.verify import Check, Report, verify
 
 __all__ = [
@@ -19,9 +20,11 @@ __all__ = [
     "Check",
     "CopyError",
     "DifferenceError",
+    "Finding",
     "Graph",
     "GraphError",
     "Layer",
+    "MaskFlow",
     "ModelError",
     "OptionError",
     "RametError",
@@ -29,8 +32,10 @@ __all__ = [
     "Report",
     "Spec",
     "StateError",
+    "TensorMask",
     "clone",
     "clone_model",
+    "masks",
     "trace",
     "verify",
 ]
