@@ -182,7 +182,9 @@ class _Here:
         for ref, given in slot.pairs():
             carry = self.flow.carry(self.prefix, ref)
             if given is not None:
-                self._note("passed", ref, self._passed(given), slot.name, hidden=carry.mask)
+                passed = self._passed(given)
+                self._note("passed", ref, passed, slot.name, hidden=carry.mask)
+                self.flow.used.update(passed.sources)
                 if isinstance(given, Ref):
                     _append(self.flow.takers[self.prefix, given], self.path)
             elif slot.filled and not self._is_nested():
@@ -230,7 +232,7 @@ class _Here:
     def _check_attached(self, index: int, mask: Mask | None) -> None:
         """Notes a mask that does not fit, at the first tensor that carries it so."""
         shape = self.call.outputs[index].shape
-        if mask is None or fits(mask.shape, shape):
+        if mask is None or fits(mask.shape, shape) or masking.broadcasts_mask(self.layer):
             return
         if not any(c.mask == mask and not fits(mask.shape, s) for c, s in self._first()):
             self._note("mismatched", Ref(self.call.name, index), mask, None)

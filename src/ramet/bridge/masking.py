@@ -89,13 +89,16 @@ def slots(layer: Any, call: Call) -> list[Slot]:
     if not isinstance(layer, keras.Layer):
         return []
     names = inspect.signature(layer.call).parameters
-    given = {n: v for n, v in arguments(layer, call).items() if n not in call.derived}
+    recorded = arguments(layer, call)
+    given = {name: value for name, value in recorded.items() if name not in call.derived}
     tensors = {name: value for name, value in given.items() if _holds(value)}
     data = data_arguments(layer, call)
     found: list[Slot] = []
     if data and "mask" in names:
-        first = next(iter(data.values()))
-        found.append(Slot("mask", first, given.get("mask"), filled=len(tensors) == 1))
+        first, filled = next(iter(data.values())), len(tensors) == 1
+        # What Keras does not fill in, the author wrote.
+        mask = (given if filled else recorded).get("mask")
+        found.append(Slot("mask", first, mask, filled))
     if len(tensors) > 1:
         found += [
             Slot(f"{name}_mask", value, given.get(f"{name}_mask"), filled=True)
@@ -153,6 +156,11 @@ def is_recurrent(layer: Any) -> bool:
 def is_merge(layer: Any) -> bool:
     """Tells whether a layer makes one tensor, and one mask, of several."""
     return isinstance(layer, _MERGES)
+
+
+def broadcasts_mask(layer: Any) -> bool:
+    """Tells whether a layer lines its mask up with the last dimensions of its input."""
+    return isinstance(layer, keras.layers.Softmax)
 
 
 def changes_length(layer: Any) -> bool:
@@ -268,7 +276,7 @@ def _operation_keeps_time(
 
 
 def _slices_time(key: Any, *, same: bool) -> bool:
-    steps = key if isinstance(key, tuple) else (key,)
+    steps = key if isinstance(key, (list, tuple)) else (key,)  # a list in a loaded model
     if any(step is None or step is Ellipsis for step in steps[:2]):
         return same
     return all(isinstance(step, slice) for step in steps[:2])

@@ -95,7 +95,7 @@ def _mismatched(flow: Flow) -> Iterator[Finding]:
             origins = tuple(source for source in event.mask.sources if source != event.path)
             message = (
                 f"the output of {_who(flow, event.path)} has shape {tensor}, but the mask that it "
-                f"carries has shape {mask}"
+                f"carries, made by {_names(event.mask.sources)}, has shape {mask}"
             )
             remedy = (
                 f"give the class of '{event.path}' a compute_mask that returns a mask for the new "
@@ -114,7 +114,7 @@ def _mismatched(flow: Flow) -> Iterator[Finding]:
 def _fits_argument(event: Event) -> bool:
     """Tells whether a mask that the author passed can belong to the tensor."""
     mask, tensor = event.mask.shape, event.shape
-    if isinstance(event.layer, keras.layers.Softmax):
+    if masking.broadcasts_mask(event.layer):
         return len(mask) <= len(tensor) and fits(*_aligned(mask, tensor))
     if masking.is_keras(event.layer):
         return fits(mask, tensor)
@@ -186,7 +186,8 @@ def _unused(flow: Flow, named: set[str]) -> Iterator[Finding]:
                 paths += [path] * (path not in paths)
     for paths in makers.values():
         if flow.used.isdisjoint(paths) and named.isdisjoint(paths):
-            message = f"{_who(flow, paths[0])} makes a mask that no layer uses"
+            calls = f" (called at {_names(paths)})" if len(paths) > 1 else ""
+            message = f"{_who(flow, paths[0])}{calls} makes a mask that no layer uses"
             layer = flow.layers[paths[0]]
             off = (
                 f"set mask_zero=False on '{paths[0]}'"

@@ -1,0 +1,266 @@
+"""Where masks come from, who uses them, and where they go wrong."""
+
+import re
+import textwrap
+from collections import Counter
+from dataclasses import FrozenInstanceError, replace
+
+import keras
+import pytest
+from keras import layers, ops
+
+import maskmodels as made
+import ramet
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Layer .* was passed an input with a mask:UserWarning"
+)
+
+
+@pytest.fixture(autouse=True)
+def names_start_anew():
+    keras.utils.clear_session(free_memory=False)
+
+
+def named(builder):
+    return builder.__name__
+
+
+def loaded(model, tmp_path):
+    model.save(tmp_path / "m.keras")
+    return keras.saving.load_model(tmp_path / "m.keras")
+
+
+def cloned_by_keras(model, _):
+    return keras.models.clone_model(model)
+
+
+def cloned_by_us(model, _):
+    return ramet.clone(model)
+
+
+def rows(flow):
+    """Returns the rows of a flow, in no order. Keras's clone may number calls anew."""
+    return Counter(re.sub(r"#\d+", "", repr(replace(t, spec=None))) for t in flow.tensors)
+
+
+WAYS = pytest.mark.parametrize("way", [loaded, cloned_by_keras, cloned_by_us], ids=named)
+
+
+@pytest.mark.parametrize("build", made.FAULTS, ids=named)
+def test_a_seeded_fault_is_found_and_nothing_else(build):
+    kind, names = made.FAULTS[build]
+    flow = ramet.masks(build())
+    assert [(found.kind, found.layers) for found in flow.findings] == [(kind, names)]
+    assert not flow.ok
+    found = flow.findings[0]
+    for name in (names[0], names[-1]):
+        assert f"'{name}'" in found.message + found.remedy
+    assert found.remedy
+    assert f"1. {kind}: {found.message}" in str(flow)
+
+
+@pytest.mark.parametrize("build", made.CLEAN, ids=named)
+def test_nothing_is_invented(build):
+    flow = ramet.masks(build())
+    assert flow.findings == ()
+    assert flow.ok
+
+
+@WAYS
+@pytest.mark.parametrize("build", [*made.CLEAN, *made.FAULTS], ids=named)
+def test_copies_of_any_make_have_the_same_flow(build, way, tmp_path):
+    model = build()
+    if way is not cloned_by_us and any(isinstance(x, layers.Lambda) for x in model.layers):
+        pytest.skip("Keras does not revive a Lambda")
+    expected, found = ramet.masks(model), ramet.masks(way(model, tmp_path))
+    assert rows(found) == rows(expected)
+    assert Counter(found.findings) == Counter(expected.findings)
+
+
+@pytest.mark.parametrize(
+    "name", ["ConvNeXtTiny", "DenseNet121", "EfficientNetB0", "MobileNet", "ResNet50", "VGG16"]
+)
+def test_models_for_images_have_no_masks(name):
+    build = getattr(keras.applications, name)
+    flow = ramet.masks(build(input_shape=(32, 32, 3), weights=None, include_top=False))
+    assert flow.ok
+    assert not any(tensor.masked for tensor in flow.tensors)
+    assert str(flow).startswith("no masks in ")
+
+
+# --- what a flow says ---
+
+
+def golden(text):
+    return textwrap.dedent(text).strip()
+
+
+def test_a_flow_is_printed_as_a_table():
+    t = made.tokens()
+    x = layers.LSTM(3, return_sequences=True, name="lstm")(made.embedding()(t))
+    y = layers.Conv1D(2, 2, name="conv")(x)
+    y = layers.GlobalAveragePooling1D(name="average")(y)
+    assert str(ramet.masks(made.model(t, [x, y]))) == golden(
+        """
+        masks in 'net': 2 of 5 tensors
+          tensor     shape         mask from  used by   dropped at
+          embedding  [None, 5, 3]  embedding  lstm      -
+          lstm       [None, 5, 3]  embedding  (output)  conv
+        1. dropped: Conv1D 'conv' loses the mask that 'embedding' makes; 'average' further down would use it
+           remedy: compute the mask for the length that 'conv' gives and pass mask=... to 'average' explicitly, move 'conv' below 'average', or subclass Conv1D with a compute_mask
+        """  # noqa: E501 as it is printed
+    )
+
+
+def test_a_clean_flow_is_printed_with_nested_paths_and_outputs():
+    start = made.tokens("start")
+    encoder = keras.Model(start, made.embedding("inner")(start), name="encoder")
+    t = made.tokens()
+    both = layers.Bidirectional(
+        layers.GRU(2, return_sequences=True, return_state=True), name="both"
+    )
+    flow = ramet.masks(made.model(t, both(encoder(t))[0]))
+    assert str(flow) == golden(
+        """
+        masks in 'net': 3 of 7 tensors
+          tensor         shape         mask from      used by   dropped at
+          encoder/inner  [None, 5, 3]  encoder/inner  -         -
+          encoder        [None, 5, 3]  encoder/inner  both      -
+          both.0         [None, 5, 4]  encoder/inner  (output)  -
+        no findings
+        """
+    )
+    assert len(flow.text(every=True).splitlines()) == 2 + 7 + 1
+
+
+def test_a_mask_that_the_author_passed_is_shown_where_it_is_made():
+    flow = ramet.masks(made.explicit_mask())
+    assert [(t.path, t.passed_to) for t in flow.tensors if t.passed_to] == [
+        ("not_equal", ("lstm",))
+    ]
+    assert "lstm (passed)" in str(flow)
+
+
+def test_each_use_of_a_nested_model_has_its_own_rows():
+    found = {tensor.path: tensor for tensor in ramet.masks(made.nested_twice()).tensors}
+    assert found["encoder"].sources == ("encoder/inner",)
+    assert found["encoder#2"].sources == ("encoder#2/inner",)
+    assert found["concatenate"].sources == ("encoder/inner", "encoder#2/inner")
+    assert found["concatenate"].users == ("lstm",)
+
+
+def test_masks_go_into_nested_models():
+    found = {tensor.path: tensor for tensor in ramet.masks(made.nested()).tensors}
+    assert found["embedding"].users == ("encoder",)
+    assert found["encoder/start"].sources == ("embedding",)
+    assert found["encoder/dense"].users == ("encoder/lstm",)
+    assert not found["encoder"].masked
+
+
+def test_a_merged_mask_has_all_its_sources():
+    found = {tensor.path: tensor for tensor in ramet.masks(made.merged()).tensors}
+    assert found["average"].sources == ("e1", "e2")
+
+
+def test_a_flow_and_its_parts_are_frozen():
+    flow = ramet.masks(made.conv_before_lstm())
+    for part, name in ((flow, "name"), (flow.tensors[0], "path"), (flow.findings[0], "kind")):
+        with pytest.raises(FrozenInstanceError):
+            setattr(part, name, "other")
+
+
+def test_a_graph_will_do_and_the_model_is_not_touched():
+    model = made.conv_inside_nested()
+    before = {layer.name: len(layer._inbound_nodes) for layer in model.layers}
+    assert ramet.masks(ramet.trace(model)) == ramet.masks(model)
+    assert {layer.name: len(layer._inbound_nodes) for layer in model.layers} == before
+
+
+def test_what_has_no_graph_is_refused():
+    with pytest.raises(ramet.ModelError, match="has not been built"):
+        ramet.masks(keras.Sequential([layers.Dense(2)]))
+    with pytest.raises(ramet.ModelError, match="expected a Keras model"):
+        ramet.masks(3)
+
+
+# --- how findings are decided ---
+
+
+def test_a_change_made_by_ramet_leaves_nothing_frozen():
+    def without_masking(layer):
+        config = layer.get_config()
+        if isinstance(layer, layers.Embedding):
+            config["mask_zero"] = False
+        return type(layer).from_config(config)
+
+    flow = ramet.masks(ramet.clone_model(made.lstm_stack(), clone_function=without_masking))
+    assert str(flow) == "no masks in 'net'"
+
+
+def test_frozen_findings_say_what_the_layer_does_now():
+    (found,) = ramet.masks(made.masking_value_changed()).findings
+    assert "'masking' now masks the value 9.0" in found.message
+    (found,) = ramet.masks(made.embedding_switched_off()).findings
+    assert "'embedding' now makes no mask (mask_zero=False)" in found.message
+
+
+def test_the_mask_of_another_live_layer_is_not_frozen():
+    t = made.tokens()
+    x, y = made.embedding("on")(t), made.embedding("off", mask_zero=False)(t)
+    read = layers.LSTM(2, name="read")(y, mask=ops.not_equal(t, 0))
+    assert ramet.masks(made.model(t, [layers.LSTM(2, name="own")(x), read])).ok
+
+
+def test_the_same_mask_passed_by_hand_hides_nothing():
+    t = made.tokens()
+    x = made.embedding()(t)
+    assert ramet.masks(made.model(t, layers.LSTM(2)(x, mask=ops.not_equal(t, 0)))).ok
+
+
+def test_a_mask_that_the_author_passes_below_is_not_missed():
+    t, s = made.tokens(), made.tokens("s")
+    x = layers.Conv1D(3, 3, padding="same")(made.embedding()(t))
+    y = layers.LSTM(2, name="lstm")(x, mask=ops.not_equal(s, 3))
+    (found,) = ramet.masks(made.model([t, s], y)).findings
+    assert found.kind == "unused"
+
+
+def test_an_operation_is_called_one():
+    (found,) = ramet.masks(made.operation_before_lstm()).findings
+    assert found.message.startswith("operation Multiply 'multiply' loses the mask")
+
+
+@pytest.mark.skipif(
+    not hasattr(layers, "ReversibleEmbedding"), reason="older versions of Keras do not have it"
+)
+def test_a_mask_that_is_made_only_when_the_model_runs_is_followed():
+    t = made.tokens()
+    x = layers.ReversibleEmbedding(9, 3, mask_zero=True, name="embedding")(t)
+    assert ramet.masks(made.model(t, layers.LSTM(2)(x))).ok
+    (found,) = ramet.masks(made.model(t, layers.LSTM(2, name="lstm")(x * 2.0))).findings
+    assert found.layers == ("embedding", "multiply", "lstm")
+
+
+@pytest.mark.parametrize(
+    ("operation", "kept"),
+    [
+        (lambda x: ops.mean(x, axis=1, keepdims=True), False),
+        (lambda x: ops.transpose(x, (0, 2, 1)), False),
+        (lambda x: ops.swapaxes(x, 1, 2), False),
+        (lambda x: ops.expand_dims(x[:, 0], 1), False),
+        (lambda x: ops.matmul(ops.transpose(x, (0, 2, 1)), x), False),
+        (lambda x: ops.flip(x, axis=1), True),
+        (lambda x: ops.concatenate([x, x], axis=1), True),
+        (lambda x: ops.cumsum(x, axis=1), True),
+        (lambda x: x[:, ::2], True),
+        (lambda x: ops.reshape(x, (-1, 5, 3)), True),
+    ],
+)
+def test_a_mask_is_missed_only_where_time_goes_on(operation, kept):
+    t = made.tokens()
+    x = made.embedding()(t)
+    missing = layers.LSTM(2, name="lstm")(operation(x))
+    used = layers.LSTM(2, name="used")(x)
+    flow = ramet.masks(made.model(t, [missing, used]))
+    assert [found.kind for found in flow.findings] == ["dropped"] * kept
