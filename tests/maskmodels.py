@@ -1,6 +1,7 @@
 """Models for the mask lint: some with one seeded fault each, some without any."""
 
 import keras
+import numpy as np
 from keras import layers, ops
 
 
@@ -677,7 +678,14 @@ def multilayer_perceptron():
     return model(s, layers.Dense(2)(layers.BatchNormalization()(layers.Dense(3)(s))))
 
 
+def constant_first():
+    t = tokens()
+    x = ops.add(np.ones((1, 5, 3), "float32"), embedding(mask_zero=False)(t))
+    return model(t, layers.LSTM(2)(x))
+
+
 CLEAN = [
+    constant_first,
     lstm_stack,
     masking_gru,
     bidirectional,

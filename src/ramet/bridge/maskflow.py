@@ -13,66 +13,11 @@ from typing import Any
 import keras
 
 from ramet.bridge import masking
+from ramet.bridge.maskparts import Carry, Event, Loss, Mask, Shape, fits, merged, sources_of
 from ramet.bridge.numbering import Numbers, Place, nested_inputs
 from ramet.graph import Call, Graph, Ref, Spec
 from ramet.graph.reach import written_calls, written_refs
 from ramet.graph.tree import leaves
-
-Shape = tuple[int | None, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Mask:
-    """A mask that a tensor carries."""
-
-    sources: tuple[str, ...]
-    """Paths of the calls that first made it; several where masks were merged."""
-    number: int | None
-    """Number of the mask tensor; `None` if it exists only when the model runs."""
-    shape: Shape
-    """Shape of the mask tensor."""
-
-
-@dataclass(frozen=True, slots=True)
-class Loss:
-    """A mask that a tensor would carry, had a call above not lost it."""
-
-    mask: Mask
-    at: str
-    """Path of the call that lost it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Carry:
-    """What a tensor carries."""
-
-    mask: Mask | None = None
-    lost: tuple[Loss, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """Something that happens to a mask at a call."""
-
-    kind: str
-    """`wanted`, `unfilled`, `mismatched` or `passed`."""
-    path: str
-    """Path of the call."""
-    prefix: str
-    """Path of the graph that the call is in, with a slash; empty for the outer one."""
-    call: Call
-    layer: Any
-    """The live layer."""
-    argument: str | None
-    """Name of the mask argument; `None` for a mask that the output carries."""
-    shape: Shape
-    """Shape of the tensor that the mask belongs to."""
-    mask: Mask
-    """The mask: lost, carried or passed."""
-    hidden: Mask | None = None
-    """The mask that the tensor carries, where another one was passed."""
-    at: str | None = None
-    """Path of the call that lost the mask."""
 
 
 @dataclass
@@ -112,7 +57,7 @@ class Flow:
 
     def carry(self, prefix: str, ref: Any) -> Carry:
         """Returns what a tensor carries; nothing for a constant."""
-        return self.carries.get((prefix, ref), Carry())
+        return self.carries.get((prefix, ref), Carry()) if isinstance(ref, Ref) else Carry()
 
     def _use(self, mask: Mask | None) -> None:
         if mask is not None:
@@ -278,7 +223,7 @@ class _Here:
         if masking.drops_mask(self.layer):
             return [None for _ in indices]
         handed = masking.hand_on(self.layer, before, len(indices))
-        return [_merged(masks, known=not masking.computes_mask(self.layer)) for masks in handed]
+        return [merged(masks, known=not masking.computes_mask(self.layer)) for masks in handed]
 
     def _previous(self, slots: list[masking.Slot]) -> list[Mask | None]:
         """Lists the masks that Keras gives to `compute_mask`."""
@@ -313,7 +258,7 @@ class _Here:
                 return other
         if not came or masking.makes_mask(self.layer):
             return Mask((self.path,), number, shape)
-        return Mask(_sources(came), number, shape)
+        return Mask(sources_of(came), number, shape)
 
     def _lost(self, index: int, mask: Mask | None) -> Iterator[Loss]:
         """Yields the masks that an output would carry, had none been lost."""
@@ -355,27 +300,6 @@ class _Here:
         mask = self.flow.carry(self.prefix, ref).mask
         if mask is not None:
             self.flow.used.update(mask.sources)
-
-
-def fits(mask: Shape, tensor: Shape) -> bool:
-    """Tells whether a mask has the leading dimensions of a tensor, where both are known."""
-    return len(mask) <= len(tensor) and all(
-        size is None or other is None or size == other
-        for size, other in zip(mask, tensor, strict=False)
-    )
-
-
-def _merged(masks: Sequence[Mask], *, known: bool) -> Mask | None:
-    """Makes one mask of some; if it is not known how, its sizes are not known either."""
-    if not masks:
-        return None
-    if len(masks) == 1 and known:
-        return masks[0]
-    return Mask(_sources(masks), None, (None,) * len(masks[0].shape))
-
-
-def _sources(masks: Sequence[Mask]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(source for mask in masks for source in mask.sources))
 
 
 def _append(paths: list[str], path: str) -> None:

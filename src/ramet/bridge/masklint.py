@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import keras
 
 from ramet.bridge import masking
-from ramet.bridge.maskflow import Event, Flow, Shape, fits
+from ramet.bridge.maskflow import Flow
+from ramet.bridge.maskparts import Event, Shape, fits
 from ramet.bridge.stale import stale_maker
 
 
@@ -84,7 +85,10 @@ def _unfilled(flow: Flow) -> Iterator[Finding]:
                 "Keras fills in a mask only where a call has one tensor argument, and this one "
                 "has more, such as initial_state"
             )
-            remedy = f"pass mask=... to '{event.path}' explicitly"
+            remedy = (
+                f"pass mask=... to '{event.path}' explicitly; the compute_mask of the layer that "
+                "makes the mask gives it"
+            )
             yield Finding("dropped", (*sources, event.path), message, remedy)
 
 

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from ramet.bridge import masking
-from ramet.bridge.maskflow import Event, Flow
+from ramet.bridge.maskflow import Flow
+from ramet.bridge.maskparts import Event, Mask
 from ramet.bridge.numbering import constant_of
 from ramet.graph import Call, Graph, Ref
 from ramet.graph.tree import leaves
@@ -30,7 +31,7 @@ def stale_maker(flow: Flow, event: Event) -> str | None:
     return None
 
 
-def _is_live(flow: Flow, mask: Any) -> bool:
+def _is_live(flow: Flow, mask: Mask) -> bool:
     return any(masking.makes_mask(flow.layers.get(source)) for source in mask.sources)
 
 
