@@ -93,7 +93,7 @@ class Block(keras.layers.Layer):
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
-        self.attention = layers.MultiHeadAttention(1, 2)
+        self.attention = layers.MultiHeadAttention(1, 2, name="hidden")
 
     def build(self, shape):
         self.attention.build(shape, shape)

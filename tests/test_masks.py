@@ -6,11 +6,13 @@ from collections import Counter
 from dataclasses import FrozenInstanceError, replace
 
 import keras
+import numpy as np
 import pytest
 from keras import layers, ops
 
 import maskmodels as made
 import ramet
+from ramet.bridge import internals
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:Layer .* was passed an input with a mask:UserWarning"
@@ -266,3 +268,49 @@ def test_a_mask_is_missed_only_where_time_goes_on(operation, kept):
     used = layers.LSTM(2, name="used")(x)
     flow = ramet.masks(made.model(t, [missing, used]))
     assert [found.kind for found in flow.findings] == ["dropped"] * kept
+
+
+# --- what the flow says is what happens ---
+
+RUN = [
+    *made.CLEAN,
+    made.conv_inside_nested,
+    made.nested_loses_for_outer,
+    made.embedding_inside_nested,
+    made.initial_state,
+    made.unmasked_positions,
+    made.mask_for_nested_hides,
+    made.switched_off_two_lstms,
+]
+"""Models whose masks are watched while they run."""
+
+
+def layers_that_get_masks(model, monkeypatch):
+    """Runs a model and returns the names of the layers whose `call` is given a mask."""
+    names, call = set(), keras.Operation.__call__
+
+    def spy(self, *args, **kwargs):
+        if any(kwargs.get(n) is not None for n in ("mask", "query_mask", "value_mask")):
+            names.add(self.name)
+        return call(self, *args, **kwargs)
+
+    data = [np.ones((2, *x.shape[1:]), x.dtype) for x in model.inputs]
+    with monkeypatch.context() as patch:
+        patch.setattr(keras.Operation, "__call__", spy)
+        outputs = model(data if len(data) > 1 else data[0])
+    masks = [internals.get_keras_mask(x) is not None for x in keras.tree.flatten(outputs)]
+    return names, masks
+
+
+@pytest.mark.parametrize("build", RUN, ids=named)
+def test_layers_get_masks_where_the_flow_says_so(build, monkeypatch):
+    model = build()
+    tensors = ramet.masks(model).tensors
+    taking = {path for tensor in tensors for path in (*tensor.users, *tensor.passed_to)}
+    said = {re.sub(r"#\d+", "", path.split("/")[-1]) for path in taking}
+    got, masks = layers_that_get_masks(model, monkeypatch)
+    # These hand on what they get, or have no use for it.
+    idle = {"encoder", "deep", "pair", "head", "time_distributed", "hidden"}
+    got = {name for name in got if not name.startswith(("forward_", "backward_"))}
+    assert said - idle == got - idle
+    assert sorted(masks) == sorted(tensor.masked for tensor in tensors if tensor.is_output)

@@ -130,6 +130,8 @@ class _Here:
                 passed = self._passed(given)
                 self._note("passed", ref, passed, slot.name, hidden=carry.mask)
                 self.flow.used.update(passed.sources)
+                if carry.mask is not None and carry.mask.number == passed.number:
+                    _append(self.flow.users[self.prefix, ref], self.path)
                 if isinstance(given, Ref):
                     _append(self.flow.takers[self.prefix, given], self.path)
             elif slot.filled and not self._is_nested():
