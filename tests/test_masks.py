@@ -264,7 +264,20 @@ def test_a_mask_is_missed_only_where_time_goes_on(operation, kept):
 # --- what the flow says is what happens ---
 
 RUN = [
-    *made.CLEAN,
+    made.attention,
+    made.bidirectional_apart,
+    made.concatenated,
+    made.cross_attention,
+    made.custom_block,
+    made.encoder_decoder,
+    made.mask_computed_for_conv,
+    made.nested,
+    made.nested_in_nested,
+    made.nested_twice,
+    made.nested_with_two_inputs,
+    made.sequential_in_functional,
+    made.state_with_mask,
+    made.time_distributed,
     made.conv_inside_nested,
     made.nested_loses_for_outer,
     made.embedding_inside_nested,
