@@ -15,6 +15,7 @@ from ramet.errors import (
 from ramet.graph import Call, Edit, Graph, Journal, Layer, Ref, Selection, Spec
 from ramet.graph.match import Miss
 from ramet.graph.transfer import Transfer, TransferReport
+from ramet.masks import Finding, MaskFlow, TensorMask, masks
 from ramet.rewrite import Explanation, any_layer, rewrite
 from ramet.verify import Check, Report, verify
 
@@ -25,10 +26,12 @@ __all__ = [
     "DifferenceError",
     "Edit",
     "Explanation",
+    "Finding",
     "Graph",
     "GraphError",
     "Journal",
     "Layer",
+    "MaskFlow",
     "Miss",
     "ModelError",
     "OptionError",
@@ -38,12 +41,14 @@ __all__ = [
     "Selection",
     "Spec",
     "StateError",
+    "TensorMask",
     "Transfer",
     "TransferReport",
     "any_layer",
     "chain",
     "clone",
     "clone_model",
+    "masks",
     "merge",
     "rewrite",
     "trace",

@@ -307,8 +307,9 @@ class Editable:
         return graph
 
     def transfer_report(self) -> TransferReport:
-        """Tells what becomes of every variable when the graph is built: kept, fitted,
-        grown, cut or fresh. Builds the graph to know.
+        """Tells what becomes of every variable: kept, fitted, grown, cut or fresh.
+
+        Builds the graph to know.
         """
         return self.live_origin().transfer_report(self._me)
 

@@ -126,6 +126,29 @@ def masked_arguments(operation: Any, args: Any, kwargs: Any) -> Iterator[tuple[s
             yield from ((name, tensor, mask) for tensor, mask in zip(*pairs, strict=True))
 
 
+def fillable_masks(node: Any) -> set[str]:
+    """Names the mask arguments that Keras fills in for such a call.
+
+    That is `mask` for a layer that is called on one argument with tensors, and else
+    `<argument>_mask` for each. Those that say what the masks of others are do not count.
+    """
+    signature = getattr(node.operation, "_call_signature", None)
+    if signature is None:
+        return set()
+    try:
+        bound = signature.bind(*node.arguments.args, **node.arguments.kwargs).arguments
+    except TypeError:
+        return {"mask"}
+    tensors = [
+        name
+        for name, value in bound.items()
+        if name != "mask" and not name.endswith("_mask") and _has_tensors(value)
+    ]
+    if len(tensors) == 1:
+        return {"mask"}
+    return {f"{name}_mask" for name in tensors}
+
+
 def implied_masks(operation: Any, args: Any, kwargs: Any) -> dict[str, Any]:
     """Returns the mask arguments that Keras would fill in for a call.
 
