@@ -82,7 +82,7 @@ def configure_layer(graph: "Graph", path: str, changes: Mapping[str, Any], weigh
         record = target.layers[key]
         merged = MappingProxyType({**(record.changes or {}), **changes})
         new = dataclasses.replace(record, changes=merged, weights=weights, edit=edit)
-        return dataclasses.replace(target, layers={**target.layers, key: new})
+        return target.changed(layers={**target.layers, key: new})
 
     return with_entry(edit_everywhere(graph, old.origin, edit, change), edit)
 
@@ -193,7 +193,7 @@ def _check_mask_unused(graph: "Graph", call: Call) -> None:
     """Checks that the author passes on no mask that goes away with a call."""
     masks = {spec.mask for spec in call.outputs if isinstance(spec.mask, Ref)}
     masks -= {graph.calls[ref.call].outputs[ref.index].mask for ref in call.written_refs}
-    for other in written_calls(graph):
+    for other in written_calls(graph) if masks else ():
         if masks.intersection(other.written_refs):
             message = (
                 f"'{call.name}' of graph '{graph.name}' makes a mask that is passed to "

@@ -47,7 +47,8 @@ def find_layer(graph: "Graph", name: str) -> str:
     """
     if name not in graph.layers:
         raise _unknown(graph, name)
-    if all(call.layer != name for call in written_calls(graph)):
+    is_operation = not hasattr(graph.layers[name].origin, "supports_masking")
+    if is_operation and all(call.layer != name for call in written_calls(graph)):
         _check_not_derived(graph, name)
     return name
 

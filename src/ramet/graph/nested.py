@@ -89,6 +89,6 @@ def _rebuilt(
             renewed[key] = new
     found = graph
     if renewed:
-        found = dataclasses.replace(graph, layers={**graph.layers, **renewed})
+        found = graph.changed(layers={**graph.layers, **renewed})
     done[id(graph)] = found = change(found)
     return found

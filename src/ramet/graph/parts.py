@@ -80,6 +80,8 @@ class Call:
     """The tensors that the call takes, in order."""
     written_refs: tuple[Ref, ...] = field(init=False, repr=False, compare=False)
     """The tensors that its author gave to it, in order."""
+    masked: bool = field(init=False, repr=False, compare=False)
+    """Whether an output carries a mask."""
 
     def __post_init__(self) -> None:
         """Lists the tensors that the call takes."""
@@ -90,6 +92,7 @@ class Call:
             written = _refs((self.args, kept))
         object.__setattr__(self, "refs", refs)
         object.__setattr__(self, "written_refs", written)
+        object.__setattr__(self, "masked", any(spec.mask is not None for spec in self.outputs))
 
 
 def _refs(tree: Tree) -> tuple[Ref, ...]:

@@ -26,7 +26,7 @@ def rename(graph: "Graph", names: Mapping[str, str]) -> "Graph":
         _, inner, name = descend(graph, path)
         origins[path] = inner.layers[find_layer(inner, name)].origin
     changed = graph
-    for number, path in enumerate(names):
+    for number, path in enumerate(names if len(names) > 1 else ()):
         changed = _renamed(changed, origins[path], f"{number}\0", edit)
     for path, new in names.items():
         changed = _renamed(changed, origins[path], new, edit)
