@@ -103,9 +103,13 @@ class EditedBuilder(Builder):
     def _place_changed(self) -> None:
         """Makes changed layers, and puts them where the model held the old ones."""
         kept = {id(record.origin) for record in self._records if record.changes is None}
+        remade: dict[tuple[int, int], Any] = {}
         for record in self._records:
             if record.changes is not None:
-                made = self._made[id(record)] = reconfigured(record)
+                key = id(record.origin), record.apart
+                if key not in remade:
+                    remade[key] = reconfigured(record)
+                made = self._made[id(record)] = remade[key]
                 if id(record.origin) not in kept:
                     self.copier.memo[id(record.origin)] = made
             if record.inherits is not None and id(record.inherits) not in kept:

@@ -74,6 +74,8 @@ from ramet.bridge.internals.layers import (
 from ramet.bridge.internals.surroundings import (
     fixed_randomness,
     raised_by_user,
+    raised_in_a_call,
+    reason_of,
     seed_globals,
     untouched_names,
     untouched_randomness,
@@ -182,6 +184,8 @@ __all__ = [
     "producer",
     "ragged_spec",
     "raised_by_user",
+    "raised_in_a_call",
+    "reason_of",
     "rename_layer",
     "replace_items",
     "require_where_computed",
