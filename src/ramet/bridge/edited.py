@@ -138,7 +138,8 @@ class EditedBuilder(Builder):
         inputs, outputs = (
             map_tree(tensors.__getitem__, tree) for tree in (self.graph.inputs, self.graph.outputs)
         )
-        made = keras.Model(inputs, outputs, name=name)
+        with internals.deep_recursion(len(self.graph.calls)):
+            made = keras.Model(inputs, outputs, name=name)
         internals.require_where_computed(made)
         return made
 

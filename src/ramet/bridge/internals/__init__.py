@@ -72,6 +72,7 @@ from ramet.bridge.internals.layers import (
     variable_key,
 )
 from ramet.bridge.internals.surroundings import (
+    deep_recursion,
     fixed_randomness,
     raised_by_user,
     raised_in_a_call,
@@ -141,6 +142,7 @@ __all__ = [
     "calls_of",
     "compile_arguments",
     "count_calls",
+    "deep_recursion",
     "empty_like",
     "equal_constants",
     "fillable_masks",

@@ -46,6 +46,17 @@ def reason_of(error: Exception) -> str:
 
 
 @contextlib.contextmanager
+def deep_recursion(calls: int) -> Generator[None]:
+    """Lets Keras, which walks graphs recursively, walk one of so many calls."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, 10 * calls + 1000))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+@contextlib.contextmanager
 def untouched_names() -> Generator[None]:
     """Restores the counters from which Keras makes names, after use."""
     counters = global_state.get_global_attribute("object_name_uids")
