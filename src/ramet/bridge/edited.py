@@ -294,10 +294,9 @@ class _Calls:
             return False
         if tensor is self._copy_of(old):
             return True
-        masks = [internals.get_keras_mask(each) for each in (tensor, old)]
-        if masks[1] is not None:
-            masks[1] = self._copy_of(masks[1])
-        return masks[0] is masks[1] and internals.same_spec(tensor, old)
+        mask, before = (internals.get_keras_mask(each) for each in (tensor, old))
+        same = before is None if mask is None else mask is self._copy_of(before)
+        return same and internals.same_spec(tensor, old)
 
     def _replay(self, call: Call, *, clean: bool) -> None:
         sources = call.origin.tensors

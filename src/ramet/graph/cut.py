@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ramet.errors import GraphError, OptionError
 from ramet.graph.draft import Draft, with_entry
-from ramet.graph.inline import Taps
+from ramet.graph.inline import Taps, flatten
 from ramet.graph.locate import find_ref
 from ramet.graph.names import did_you_mean, unique_name
 from ramet.graph.parts import Call, Edit, Layer, Ref, Spec
@@ -26,7 +26,7 @@ def extract(graph: "Graph", inputs: Tree, outputs: Tree) -> "Graph":
     text = ", ".join(f"{k}={_names(v)}" for k, v in shown.items() if v is not None)
     taps = Taps(graph)
     inputs, outputs = taps.refs(inputs), taps.refs(outputs)
-    graph = taps.graph
+    graph, inputs, outputs = _with_masks(taps.graph, inputs, outputs)
     ends = graph.outputs if outputs is None else outputs
     if not any(True for _ in leaves(ends)):
         message = f"no outputs are named for a part of graph '{graph.name}'; name at least one"
@@ -42,11 +42,32 @@ def extract(graph: "Graph", inputs: Tree, outputs: Tree) -> "Graph":
     return with_entry(part, edit)
 
 
+def _with_masks(graph: "Graph", inputs: Tree, outputs: Tree) -> "tuple[Graph, Tree, Tree]":
+    """Makes masks visible that the tensors to cut at only get while a model runs.
+
+    Those are masks that come out of nested models. The models are inlined, and what the
+    layers then give is traced.
+    """
+    live, starts = graph.live_origin(), list(leaves(inputs)) if inputs is not None else []
+    if not any(layer.graph is not None for layer in graph.layers.values()):
+        return graph, inputs, outputs
+    if not live.hides_masks(graph, starts):
+        return graph, inputs, outputs
+    ends = graph.outputs if outputs is None else outputs
+    tapped = dataclasses.replace(graph, outputs=[inputs, ends])
+    settled = live.settled(flatten(tapped, None))
+    inputs, ends = settled.outputs
+    visible = settled.changed(outputs=ends, journal=graph.journal)
+    return visible, inputs, None if outputs is None else ends
+
+
 def split(graph: "Graph", at: Tree) -> "tuple[Graph, Graph]":
     """Cuts a graph in two, so that the second part takes what the first gives."""
     taps = Taps(graph)
-    at = taps.refs(at)
-    graph, refs = taps.graph, cast("list[Ref]", list(leaves(at)))
+    graph, at, _ = _with_masks(taps.graph, taps.refs(at), None)
+    refs = cast("list[Ref]", list(leaves(at)))
+    if not isinstance(at, dict) and len(refs) > 1:
+        at = {_input_name(graph, ref): ref for ref in refs}
     tail = extract(graph, at, None)
     specs = [graph.calls[ref.call].outputs[ref.index] for ref in refs]
     masks: list[Ref] = [spec.mask for spec in specs if isinstance(spec.mask, Ref)]
@@ -91,13 +112,12 @@ def _cut(graph: "Graph", draft: Draft, inputs: Tree) -> None:
         draft.layers[call.name] = dataclasses.replace(layer, edit=draft.edit)
         draft.add_call(call, after=None)
     tree = map_tree(mapping.__getitem__, starts)
-    if isinstance(tree, dict):
+    if masks and not isinstance(tree, dict):
+        # By name, since Keras sorts masks that ride on tensors in a dict by name too.
+        tree = {ref.call: ref for ref in leaves(tree)}
+    draft.inputs = tree
+    if masks:
         draft.inputs = cast("dict[str, Any]", tree) | {mask.call: mask for mask in masks}
-    elif masks:
-        items = list(cast("list[Any]", tree)) if isinstance(tree, (list, tuple)) else [tree]
-        draft.inputs = [*items, *masks]
-    else:
-        draft.inputs = tree
 
 
 def _check_settled(graph: "Graph", ref: Ref) -> None:
