@@ -7,7 +7,7 @@ import warnings
 import keras
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 from keras import ops
 from sequences import (
@@ -43,7 +43,7 @@ def examples(number: int):
         database=None,
         deadline=None,
         suppress_health_check=list(HealthCheck),
-        print_blob=bool(EXAMPLES),
+        phases=[Phase.explicit, Phase.generate, Phase.shrink],
     )
 
 
@@ -324,3 +324,57 @@ def test_clone_model_derives_masks_again(drawn, clone, call):
     randomize(twin, 1)
     options = {} if call is None else {"call": call}
     assert_agrees_with_its_layers(twin, plan, data_for(plan), **options)
+
+
+# --- cuts ----------------------------------------------------------------------------
+
+
+def cut(draw, plan) -> list[str] | str:
+    """Draws where to cut: one tensor, or all that the steps from some one on still need."""
+    found = [place for place in places(plan) if not place.path]
+    if draw(st.booleans()):
+        return draw(st.sampled_from(found)).name
+    count = draw(st.integers(1, len(plan.steps)))
+    above = {step.name for step in plan.steps[:count]}
+    needed = {t for step in plan.steps[count:] for t in step.tensors()} | set(plan.outputs)
+    names = [p.name for p in found if p.tensor in needed and p.tensor.step in above]
+    return names + [name for name in plan.inputs if any(t.step == name for t in needed)]
+
+
+def halves(model, at):
+    try:
+        head, tail = ramet.trace(model).split(at)
+    except ramet.GraphError as error:
+        assume("still depends on" not in str(error))
+        raise
+    return head.build(), tail.build()
+
+
+def assert_halves_agree(model, head, tail, given, call=lambda model, x: model(x)) -> None:
+    expected = numbers(call(model, given))
+    between = call(head, given)
+    assert_agree(call(tail, between), expected)
+    plain = keras.tree.map_structure(lambda x: np.asarray(ops.convert_to_numpy(x)), between)
+    assert_agree(call(tail, plain), expected)
+
+
+def only(data):
+    return data if len(data) > 1 else next(iter(data.values()))
+
+
+@given(models(), st.data())
+@examples(40)
+def test_a_model_can_be_cut_in_two(drawn, data):
+    plan, model = drawn
+    head, tail = halves(model, cut(data.draw, plan))
+    assert_halves_agree(model, head, tail, only(data_for(plan)))
+
+
+@given(models(largest=4), st.data())
+@examples(6)
+def test_halves_predict_alike(drawn, data):
+    plan, model = drawn
+    head, tail = halves(model, cut(data.draw, plan))
+    assert_halves_agree(
+        model, head, tail, only(data_for(plan)), lambda m, x: m.predict(x, verbose=0)
+    )
