@@ -289,11 +289,8 @@ def live_layers(plan: Plan, model: Any) -> dict[str, Any]:
 
 
 def new_layers(plan: Plan) -> dict[str, Any]:
-    """Makes every layer of a plan, also of nested ones, without a model."""
-    return {
-        name: make_layer(name, kind) if kind.plan is None else new_layers(kind.plan)
-        for name, kind in plan.layers.items()
-    }
+    """Makes every layer of a plan; of nested ones, models."""
+    return {name: make_layer(name, kind) for name, kind in plan.layers.items()}
 
 
 def by_hand(plan: Plan, live: dict[str, Any], data: dict[str, Any], **options: Any) -> list[Any]:
@@ -427,7 +424,7 @@ class _Drafter:
     def add(self, name: str, options: Any, shapes: Any, *args: Any, plan=None, **kwargs: Any):
         """Adds a layer and its first call."""
         self.count[0] += 1
-        key = f"{name.lower()}_{self.count[0]}"
+        key = f"{name.lower()}{self.count[0]}"
         self.layers[key] = Kind(name, options, plan)
         return self.call(key, shapes, args, kwargs)
 
@@ -545,7 +542,7 @@ class _Drafter:
         x = self.pick(self.of_rank(2))
         inner = _Drafter(self.draw, unroll=self.unroll, count=self.count, depth=self.depth + 1)
         self.count[0] += 1
-        inner.add_input(f"inner_{self.count[0]}", self.shapes[x])
+        inner.add_input(f"inner{self.count[0]}", self.shapes[x])
         chain = self.draw(st.booleans())
         if chain:
             inner.chain()
