@@ -177,7 +177,11 @@ class Plan:
                 lines += ["    " + line for line in str(kind.plan).splitlines()]
         return "\n".join([*lines, f"return {_shown(self.outputs)}"])
 
-    __repr__ = __str__
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # noqa: FBT001  Hypothesis's
+        del cycle
+        for line in str(self).splitlines():
+            printer.text(line)
+            printer.break_()
 
 
 def _shown(tree: Any) -> Any:
@@ -338,7 +342,9 @@ def _changes_time(draw: Any, shape: Shape):
     if time > 1:
         pool = draw(st.sampled_from(["MaxPooling1D", "AveragePooling1D"]))
         kinds.append((pool, {"pool_size": 2}, time // 2))
-        kinds.append(("Cropping1D", {"cropping": draw(st.sampled_from([(1, 0), (0, 1)]))}, time - 1))
+        kinds.append(
+            ("Cropping1D", {"cropping": draw(st.sampled_from([(1, 0), (0, 1)]))}, time - 1)
+        )
         kinds.append(("EverySecond", {}, -(-time // 2)))
     if time * 2 <= LONGEST:
         kinds.append(("UpSampling1D", {"size": 2}, time * 2))
@@ -416,6 +422,7 @@ class _Drafter:
         self.steps: list[Step] = []
         self.shapes: dict[Tensor, Shape] = {}
         self.states: list[tuple[str, list[Tensor]]] = []
+        self.private: set[Tensor] = set()
 
     def add_input(self, name: str, shape: Shape) -> None:
         self.inputs[name] = shape
@@ -440,7 +447,11 @@ class _Drafter:
 
     def of_rank(self, rank: int) -> list[Tensor]:
         """Lists the tensors of a rank, the latest first."""
-        return [t for t, s in reversed(self.shapes.items()) if len(s) == rank and s[0] <= LONGEST]
+        return [
+            tensor
+            for tensor, shape in reversed(self.shapes.items())
+            if len(shape) == rank and shape[0] <= LONGEST and tensor not in self.private
+        ]
 
     def pick(self, tensors: list[Tensor]) -> Tensor:
         return self.draw(st.sampled_from(tensors))
@@ -490,14 +501,24 @@ class _Drafter:
         query = self.pick(self.of_rank(2))
         width = self.shapes[query][1]
         value = self.pick([t for t in self.of_rank(2) if self.shapes[t][1] == width])
-        name = self.draw(
-            st.sampled_from(["Attention", "AdditiveAttention", "MultiHeadAttention"])
-        )
+        name = self.draw(st.sampled_from(["Attention", "AdditiveAttention", "MultiHeadAttention"]))
         if name == "MultiHeadAttention":
             options = {"num_heads": 1, "key_dim": 2}
-            self.add(name, options, [self.shapes[query]], query, value)
+            own = [self.for_itself(query)]
+            own.append(own[0] if value == query else self.for_itself(value))
+            self.add(name, options, [self.shapes[query]], *own)
         else:
             self.add(name, {}, [self.shapes[query]], [query, value])
+
+    def for_itself(self, tensor: Tensor) -> Tensor:
+        """Makes a tensor with the same mask that no other step will read.
+
+        MultiHeadAttention takes the masks off the tensors that it is given, so what
+        reads them too depends on the order in which Keras happens to run a graph.
+        """
+        (made,) = self.add("UnitNormalization", {}, [self.shapes[tensor]], tensor)
+        self.private.add(made)
+        return made
 
     def merge(self) -> None:
         first = self.pick(self.of_rank(2))
