@@ -312,9 +312,9 @@ NUMBERS = itertools.count()
 def call_and_mask(layer, *args, **kwargs):
     """Calls a layer, and masks what an Embedding or a normalization gives."""
     made = layer(*args, **kwargs)
-    if isinstance(layer, (keras.layers.Embedding, keras.layers.LayerNormalization)):
-        if len(made.shape) == 3:
-            return keras.layers.Masking(0.25, name=f"extra_{next(NUMBERS)}")(made)
+    kinds = (keras.layers.Embedding, keras.layers.LayerNormalization)
+    if isinstance(layer, kinds) and len(made.shape) == 3:
+        return keras.layers.Masking(0.25, name=f"extra_{next(NUMBERS)}")(made)
     return made
 
 
