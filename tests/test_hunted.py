@@ -379,9 +379,8 @@ def test_a_graph_is_built_as_it_was_traced():
     graph = ramet.trace(model)
     assert dataclasses.replace(graph, name="other").build().name == "other"
     call = dataclasses.replace(next(iter(graph.calls.values())), name="odd")
-    odd = dataclasses.replace(graph, calls={**graph.calls, "odd": call})
-    with pytest.raises(ramet.GraphError, match=r"call 'odd' of graph .* ramet\.trace returned"):
-        odd.build()
+    unused = dataclasses.replace(graph, calls={**graph.calls, "odd": call})
+    assert len(unused.build().layers) == len(model.layers)
     model.pop()
     with pytest.raises(ramet.GraphError, match=r"was rebuilt after .* trace it again"):
         graph.build()
@@ -472,7 +471,8 @@ def test_a_failed_clone_leaves_the_source_as_it_was():
 
 def test_public_names_and_keras_own_signature():
     assert ramet.__all__ == sorted(ramet.__all__)
-    assert [n for n in ramet.__all__ if n.islower()] == ["clone", "clone_model", "trace", "verify"]
+    verbs = "any_layer chain clone clone_model masks merge rewrite trace verify"
+    assert [n for n in ramet.__all__ if n.islower()] == verbs.split()
     ours, theirs = (
         [(p.name, p.default) for p in inspect.signature(f).parameters.values()]
         for f in (ramet.clone_model, keras.models.clone_model)

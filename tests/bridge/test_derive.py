@@ -98,6 +98,22 @@ def test_the_same_mask_passed_by_hand_stays_where_keras_filled_in_its_own():
     assert "mask" not in graph.calls["explicit"].derived
 
 
+def test_a_mask_that_keras_does_not_fill_in_is_the_authors():
+    tokens = keras.Input((5,), dtype="int32", name="tokens")
+    state = keras.Input((2,), name="state")
+    embedding = layers.Embedding(9, 3, mask_zero=True, name="embedding")
+    x = embedding(tokens)
+    y = layers.GRU(2, name="gru")(x, initial_state=state, mask=x._keras_mask)
+    model = keras.Model([tokens, state], y)
+    assert "mask" not in ramet.trace(model).calls["gru"].derived
+    twin = ramet.clone_model(
+        model, clone_function=lambda old: type(old).from_config(old.get_config())
+    )
+    twin.set_weights(model.get_weights())
+    data = [TOKENS, np.ones((2, 2), "float32")]
+    assert np.array_equal(*(ops.convert_to_numpy(m(data)) for m in (model, twin)))
+
+
 def test_a_training_argument_is_derived_only_at_its_default():
     x = keras.Input((3,))
     y = layers.BatchNormalization(name="frozen")(x, training=False)

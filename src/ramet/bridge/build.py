@@ -11,9 +11,9 @@ from ramet.bridge import internals
 from ramet.bridge.copier import Copier
 from ramet.bridge.fresh import refresh, refresh_training
 from ramet.bridge.plain import Uncopyable
-from ramet.bridge.trace import live_of, trace_function, trace_tensors
+from ramet.bridge.trace import is_edited, live_of, trace_function, trace_tensors
 from ramet.errors import CopyError, GraphError, OptionError, StateError
-from ramet.graph import Call, Graph, Ref, Spec
+from ramet.graph import Call, Graph, Layer, Ref, Spec
 from ramet.graph.names import did_you_mean
 from ramet.graph.tree import Tree, map_tree
 
@@ -28,11 +28,11 @@ def build(graph: Graph, *, weights: str, seed: int | None, name: str | None) -> 
     if live.model is not None and internals.functional_of(live.model) is not live.function:
         message = f"model '{graph.name}' was rebuilt after it had been traced; trace it again"
         raise GraphError(message)
-    if live.graph is not graph:
+    if is_edited(graph):
         from ramet.bridge.edited import build_edited
 
         return build_edited(graph, weights=weights, seed=seed, name=name or graph.name)
-    return Builder(weights, graph).model(live.model, seed=seed, name=name)
+    return Builder(weights, graph).model(live.model, seed=seed, name=name or graph.name)
 
 
 def copy_model(model: Any, *, weights: str, seed: int | None, name: str | None) -> Any:
@@ -189,11 +189,15 @@ class Builder:
         self._attach_masks(graph, tensors)
         return tensors
 
+    def layer(self, record: Layer) -> Any:
+        """Returns the new layer of a record."""
+        return self.copier.copy(record.origin)
+
     def replay(self, graph: Graph, call: Call, tensors: dict[Ref, Any]) -> list[Any]:
         """Makes one call as it was recorded, and returns its symbolic outputs."""
         outputs = [_symbolic(spec) for spec in call.outputs]
         if call.layer is not None:
-            operation = self.copier.copy(graph.layers[call.layer].origin)
+            operation = self.layer(graph.layers[call.layer])
             args, kwargs = self.arguments(graph, call, (call.args, call.kwargs), tensors)
             node = internals.new_node(operation, args, kwargs, outputs)
             self.order[id(node)] = internals.node_index(call.origin.node)

@@ -38,8 +38,9 @@ def derived_arguments(node: Any, is_needed: Callable[[Any], bool]) -> Iterator[s
             for other in attached
         )
 
+    fillable = internals.fillable_masks(node)
     for name, value in node.arguments.kwargs.items():
-        if name == "mask" or name.endswith("_mask"):
+        if name in fillable:
             masks = [leaf for leaf in keras.tree.flatten(value) if leaf is not None]
             if all(is_derived(mask) for mask in masks):
                 yield name

@@ -18,20 +18,36 @@ from ramet.bridge.fresh import refresh
 from ramet.bridge.invoke import invoke
 from ramet.bridge.reconfigure import reconfigured
 from ramet.bridge.settle import check_function, compile_alike, name_apart
-from ramet.bridge.trace import live_of
-from ramet.bridge.transfer import fit
+from ramet.bridge.trace import is_edited, live_of
+from ramet.bridge.transfer import take_over
 from ramet.errors import GraphError
 from ramet.graph import Call, Graph, Layer, Ref
 from ramet.graph.reach import pruned, written_calls
+from ramet.graph.transfer import Transfer, TransferReport
 from ramet.graph.tree import leaves, map_tree, paired_leaves, same_shape
 
 
 def build_edited(graph: Graph, *, weights: str, seed: int | None, name: str) -> Any:
     """Makes a model of a graph that was edited after it had been traced."""
-    live, graph = live_of(graph), pruned(graph)
-    builder = EditedBuilder(weights, graph)
+    return _build(EditedBuilder(weights, pruned(graph)), seed, name)
+
+
+def transfer_report(graph: Graph) -> TransferReport:
+    """Builds a graph and tells what became of every variable."""
+    if not is_edited(graph):
+        variables = live_of(graph).model.variables
+        kept = (Transfer(v.path, tuple(v.shape), "kept") for v in variables)
+        return TransferReport(graph.name, tuple(kept))
+    builder = EditedBuilder("copy", pruned(graph))
+    made = _build(builder, None, graph.name)
+    return TransferReport(graph.name, tuple(builder.transfer_of(v) for v in made.variables))
+
+
+def _build(builder: "EditedBuilder", seed: int | None, name: str) -> Any:
+    graph, live = builder.graph, live_of(builder.graph)
     with seeded(seed):
         made = builder.whole() if live.model is not None else builder.part(name)
+        builder.settle_names()
         builder.settle_weights()
     vars(made)["name"] = name
     name_apart(made, {id(value) for value in builder.copier.memo.values()})
@@ -39,11 +55,6 @@ def build_edited(graph: Graph, *, weights: str, seed: int | None, name: str) -> 
     if live.graph is not None and same_shape(live.graph.outputs, graph.outputs):
         compile_alike(live.model, made, builder.copier)
     return made
-
-
-def is_edited(graph: Graph) -> bool:
-    """Tells whether a graph is another than the one that was traced."""
-    return live_of(graph).graph is not graph
 
 
 def all_records(graph: Graph) -> Iterator[Layer]:
@@ -68,6 +79,7 @@ class EditedBuilder(Builder):
         self.graph = graph
         self._made: dict[int, Any] = {}
         self._mapped = 0
+        self.taken: dict[int, tuple[str, str | None]] = {}
         self._records = [*all_records(graph)]
         if weights == "share":
             for record in self._records:
@@ -90,9 +102,9 @@ class EditedBuilder(Builder):
 
     def _place_changed(self) -> None:
         """Makes changed layers, and puts them where the model held the old ones."""
-        kept = {id(record.origin) for record in self._records if not record.changes}
+        kept = {id(record.origin) for record in self._records if record.changes is None}
         for record in self._records:
-            if record.changes:
+            if record.changes is not None:
                 made = self._made[id(record)] = reconfigured(record)
                 if id(record.origin) not in kept:
                     self.copier.memo[id(record.origin)] = made
@@ -118,6 +130,7 @@ class EditedBuilder(Builder):
         tensors = self.make_calls(self.graph)
         self.copier.finish()
         self.map_functions()
+        self.settle_names()
         inputs, outputs = (
             map_tree(tensors.__getitem__, tree) for tree in (self.graph.inputs, self.graph.outputs)
         )
@@ -129,13 +142,26 @@ class EditedBuilder(Builder):
         """Returns the new layer of a record."""
         made = self._made.get(id(record))
         if made is None:
-            made = self._made[id(record)] = self.copier.copy(record.origin)
+            made = self._copy_apart(record) if record.apart else self.copier.copy(record.origin)
+            self._made[id(record)] = made
         return made
+
+    def _copy_apart(self, record: Layer) -> Any:
+        """Copies a layer once more, with weights of its own."""
+        if record.graph is not None and is_edited(record.graph):
+            message = (
+                f"'{record.name}' was taken apart from another use of '{record.origin.name}', and "
+                "edited inside; build the graph in between, and trace the model"
+            )
+            raise GraphError(message)
+        return Builder("copy", None).copy(record.origin)
 
     def callable_layer(self, record: Layer) -> Any:
         """Returns the new layer of a record, with all that it needs to be called."""
         made = self.layer(record)
         self.copier.drain()
+        if not getattr(made, "built", True):
+            vars(made)["name"] = record.name
         if self._mapped < len(self.functions):
             self.map_functions()
             self._mapped = len(self.functions)
@@ -154,15 +180,32 @@ class EditedBuilder(Builder):
             refresh(self._pairs(), duplicate)
             return
         for record in self._records:
-            for source in (record.inherits, record.origin if record.changes else None):
-                if source is not None:
-                    fit(source, self.layer(record))
+            if isinstance(record.origin, keras.Layer):
+                remade = record.changes is not None
+                if remade or not record.origin.built:
+                    variables = self.layer(record).variables
+                    self.taken |= {id(variable): ("fresh", None) for variable in variables}
+                for source in (record.inherits, record.origin if remade else None):
+                    if source is not None:
+                        self.taken |= take_over(source, self.layer(record), record.weights)
+
+    def transfer_of(self, variable: Any) -> Transfer:
+        """Tells what became of a variable of the new model."""
+        status, source = self.taken.get(id(variable), ("kept", None))
+        return Transfer(variable.path, tuple(variable.shape), status, source)
+
+    def settle_names(self) -> None:
+        """Gives renamed layers their names, and their variables paths to match."""
+        for record in self._records:
+            made = self.layer(record)
+            if made.name != record.name:
+                internals.rename_layer(made, record.name, variables=self.weights != "share")
 
     def _pairs(self) -> Iterator[tuple[Any, Any]]:
         """Yields the layers that were copied with their copies."""
         seen: set[int] = set()
         for record in self._records:
-            copied = isinstance(record.origin, keras.Layer) and not record.changes
+            copied = isinstance(record.origin, keras.Layer) and record.changes is None
             if copied and record.origin.built and (not record.graph or not is_edited(record.graph)):
                 both = (
                     internals.all_layers(layer) for layer in (record.origin, self.layer(record))
@@ -175,7 +218,7 @@ class EditedBuilder(Builder):
 
 def _is_changed(record: Layer, node: Any) -> bool:
     """Tells whether a layer is another than the one that a node was made with."""
-    other = bool(record.changes) or record.origin is not node.operation
+    other = record.changes is not None or record.origin is not node.operation
     return other or (record.graph is not None and is_edited(record.graph))
 
 
@@ -227,7 +270,8 @@ class _Calls:
         )
         if pairs is None or not all(self._is_alike(new, old) for new, old in pairs):
             return None
-        clean = id(node) not in self._used and all(
+        first = id(node) not in self._used and not record.apart
+        clean = first and all(
             self._tensors[new] is self._copy_of(old) for new, old in pairs if isinstance(new, Ref)
         )
         masks = [spec.mask for spec in call.outputs if isinstance(spec.mask, Ref)]

@@ -50,13 +50,14 @@ def reconfigured(layer: Layer) -> Any:
     Raises:
         OptionError: If its class does not accept them.
     """
-    config = {**_config_of(layer), **layer.changes}
+    changes = layer.changes or {}
+    config = {**_config_of(layer), **changes}
     try:
         with internals.untouched_names():
             return type(layer.origin).from_config(config)
     except Exception as error:  # noqa: BLE001 a config fails in as many ways as there are authors
         raised = internals.unwrapped(error)
-        changed = ", ".join(f"{name}={value!r}" for name, value in layer.changes.items())
+        changed = ", ".join(f"{name}={value!r}" for name, value in changes.items())
         message = (
             f"layer '{layer.name}' ({layer.kind}) cannot be made with {changed}: "
             f"{str(raised).partition(chr(10))[0]}"

@@ -1,5 +1,6 @@
 """From a Keras model to a Graph. Reads the model; calls and changes nothing."""
 
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
@@ -11,6 +12,7 @@ from ramet.bridge.derive import derived_arguments
 from ramet.errors import GraphError, ModelError, OptionError
 from ramet.graph import Call, Graph, Layer, Ref, Spec
 from ramet.graph.names import did_you_mean, unique_name
+from ramet.graph.transfer import TransferReport
 from ramet.graph.tree import Tree, map_tree
 
 
@@ -41,6 +43,12 @@ class Live:
 
         return build(graph, weights=weights, seed=seed, name=name)
 
+    def transfer_report(self, graph: Graph) -> TransferReport:
+        """Tells what becomes of every variable; see `Graph.transfer_report`."""
+        from ramet.bridge.edited import transfer_report
+
+        return transfer_report(graph)
+
     def part(self) -> "Live":
         """Returns the origin of a graph that is a part of this one, or several at once."""
         return Live()
@@ -60,6 +68,10 @@ class Live:
     def input(self, given: Any, spec: Spec, options: Mapping[str, Any]) -> tuple[Layer, Call]:
         """Records a symbolic input, or makes one like a spec but for some options."""
         return record_input(make_input(spec, options) if given is None else given)
+
+    def accepts(self, layer: Layer, argument: str) -> bool:
+        """Tells whether a layer can be called with a keyword argument."""
+        return internals.accepts(layer.origin, argument)
 
     def check_changes(self, layer: Layer, changes: Mapping[str, Any]) -> None:
         """Checks that a layer can be made again with other constructor arguments."""
@@ -81,6 +93,20 @@ def live_of(graph: Graph) -> Live:
         )
         raise GraphError(message)
     return graph.origin
+
+
+def is_edited(graph: Graph) -> bool:
+    """Tells whether a graph is more than another name for the one that was traced."""
+    read = live_of(graph).graph
+    if read is None or read is graph:
+        return read is None
+    return not (
+        read.inputs is graph.inputs
+        and read.outputs is graph.outputs
+        and len(read.calls) == len(graph.calls)
+        and all(map(operator.is_, read.layers.values(), graph.layers.values()))
+        and all(map(operator.is_, read.calls.values(), graph.calls.values()))
+    )
 
 
 def trace(model: Any) -> Graph:
@@ -156,6 +182,13 @@ def trace_tensors(tensors: Iterable[Any]) -> Graph:
     recorder = _Recorder([], {})
     recorder.record(outputs)
     return recorder.graph("tensors", (), outputs, Live())
+
+
+def trace_between(inputs: list[Any], outputs: Any) -> Graph:
+    """Reads the graph between some symbolic inputs and some outputs."""
+    recorder = _Recorder(inputs, {})
+    recorder.record(keras.tree.flatten(outputs))
+    return recorder.graph("function", inputs, outputs, Live())
 
 
 def trace_function(function: Any) -> Graph:

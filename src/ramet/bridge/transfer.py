@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import keras
+import numpy as np
 
 from ramet.bridge import internals
 from ramet.bridge.values import copy_value
@@ -31,12 +32,43 @@ def _walk(layer: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], 
         yield from _walk(part, (*path, internals.attribute_name(layer, part) or f"#{number}"))
 
 
-def fit(source: Any, made: Any) -> None:
-    """Gives a new layer the values of an old one's variables, where role and shape agree."""
-    if not isinstance(source, keras.Layer) or not isinstance(made, keras.Layer):
-        return
+def take_over(source: Any, made: Any, policy: str) -> dict[int, tuple[str, str | None]]:
+    """Gives a new layer the values of an old one's variables, as far as a policy allows.
+
+    Args:
+        source: The old layer.
+        made: The new one, built.
+        policy: One of `ramet.graph.parts.POLICIES`.
+
+    Returns:
+        By the ids of the new variables, what became of them (`fitted`, `grown` or
+        `cut`) and the path of the old one.
+    """
+    done: dict[int, tuple[str, str | None]] = {}
+    if policy == "fresh" or not all(isinstance(each, keras.Layer) for each in (source, made)):
+        return done
     old = roles_of(source)
     for role, variable in roles_of(made).items():
         found = old.get(role)
-        if found is not None and tuple(found.shape) == tuple(variable.shape):
+        if found is None:
+            continue
+        shapes = tuple(found.shape), tuple(variable.shape)
+        if shapes[0] == shapes[1]:
             variable.assign(copy_value(found.value))
+            done[id(variable)] = "fitted", found.path
+        elif policy != "fit" and len(shapes[0]) == len(shapes[1]):
+            variable.assign(_overlaid(variable, found, repeat=policy == "tile"))
+            grown = any(new > before for before, new in zip(*shapes, strict=True))
+            done[id(variable)] = "grown" if grown else "cut", found.path
+    return done
+
+
+def _overlaid(variable: Any, found: Any, *, repeat: bool) -> np.ndarray:
+    """Returns a variable's values with those of another laid over the part both have."""
+    new, old = (internals.to_numpy(each).copy() for each in (variable, found))
+    if repeat:
+        steps = [np.arange(size) % had for size, had in zip(new.shape, old.shape, strict=True)]
+        return old[np.ix_(*steps)]
+    both = tuple(slice(min(a, b)) for a, b in zip(new.shape, old.shape, strict=True))
+    new[both] = old[both]
+    return new

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ramet.errors import GraphError, OptionError
 from ramet.graph.draft import Draft, with_entry
+from ramet.graph.inline import Taps
 from ramet.graph.locate import find_ref
 from ramet.graph.names import did_you_mean, unique_name
 from ramet.graph.parts import Call, Edit, Layer, Ref, Spec
@@ -21,14 +22,16 @@ def extract(graph: "Graph", inputs: Tree, outputs: Tree) -> "Graph":
 
     A tensor that carries a mask brings a second input along, for the mask.
     """
-    ends = graph.outputs if outputs is None else map_tree(lambda n: find_ref(graph, n), outputs)
+    shown = {"inputs": inputs, "outputs": outputs}
+    text = ", ".join(f"{k}={_names(v)}" for k, v in shown.items() if v is not None)
+    taps = Taps(graph)
+    inputs, outputs = taps.refs(inputs), taps.refs(outputs)
+    graph = taps.graph
+    ends = graph.outputs if outputs is None else outputs
     if not any(True for _ in leaves(ends)):
         message = f"no outputs are named for a part of graph '{graph.name}'; name at least one"
         raise GraphError(message)
-    text = [f"outputs={_names(outputs)}"] if outputs is not None else []
-    if inputs is not None:
-        text.insert(0, f"inputs={_names(inputs)}")
-    edit = Edit(f"extract {', '.join(text) or 'everything'}")
+    edit = Edit(f"extract {text or 'everything'}")
     draft = Draft(graph, edit)
     draft.outputs = ends
     if inputs is not None:
@@ -41,10 +44,12 @@ def extract(graph: "Graph", inputs: Tree, outputs: Tree) -> "Graph":
 
 def split(graph: "Graph", at: Tree) -> "tuple[Graph, Graph]":
     """Cuts a graph in two, so that the second part takes what the first gives."""
-    refs = [find_ref(graph, place) for place in leaves(at)]
+    taps = Taps(graph)
+    at = taps.refs(at)
+    graph, refs = taps.graph, cast("list[Ref]", list(leaves(at)))
     tail = extract(graph, at, None)
     specs = [graph.calls[ref.call].outputs[ref.index] for ref in refs]
-    masks = [spec.mask for spec in specs if isinstance(spec.mask, Ref)]
+    masks: list[Ref] = [spec.mask for spec in specs if isinstance(spec.mask, Ref)]
     given = [*refs, *masks]
     if len(given) == 1:
         return extract(graph, None, given[0]), tail
@@ -156,6 +161,33 @@ def _new_input(
     layer, call = graph.live_origin().input(None, spec, options)
     specs = (dataclasses.replace(call.outputs[0], mask=mask),)
     return layer, dataclasses.replace(call, outputs=specs)
+
+
+def add_output(graph: "Graph", place: "str | Ref", name: str | None) -> "Graph":
+    """Adds a tensor to the outputs."""
+    taps = Taps(graph)
+    ref = taps.refs(place)
+    graph = taps.graph
+    label = place if isinstance(place, str) else place.call
+    edit = Edit(f"add output '{label}'")
+    before: Any = graph.outputs
+    outputs: Tree = [before, ref]
+    if isinstance(before, dict):
+        key, known = name or ref.call, cast("dict[str, Any]", before)
+        if key in known:
+            message = f"graph '{graph.name}' has an output '{key}' already; choose another name"
+            raise GraphError(message)
+        outputs = {**known, key: ref}
+    elif isinstance(before, (list, tuple)):
+        outputs = [*cast("list[Any]", before), ref]
+    return with_entry(dataclasses.replace(graph, outputs=outputs), edit)
+
+
+def prune_unused(graph: "Graph") -> "Graph":
+    """Leaves out calls that nothing needs."""
+    found = pruned(graph)
+    gone = [name for name in graph.calls if name not in found.calls]
+    return with_entry(found, Edit(f"prune {', '.join(gone) or 'nothing'}"))
 
 
 def with_inputs(graph: "Graph", given: Any, options: dict[str, Any]) -> "Graph":

@@ -80,7 +80,11 @@ class Draft:
     def add_call(self, call: Call, *, after: str | None) -> None:
         """Takes a call in, after another or before all."""
         self.calls[call.name] = dataclasses.replace(call, edit=self.edit)
-        self._inserted.setdefault(after, []).append(call.name)
+        self.place(call.name, after=after)
+
+    def place(self, name: str, *, after: str | None) -> None:
+        """Says where a new call stands: after another, or before all."""
+        self._inserted.setdefault(after, []).append(name)
 
     def change_call(self, name: str, **changes: Any) -> None:
         """Changes fields of a call."""
@@ -120,8 +124,16 @@ class Draft:
         self.calls = calls
         self.inputs, self.outputs = map_tree(new, self.inputs), map_tree(new, self.outputs)
 
-    def redirect(self, mapping: dict[Ref, Ref], *, but: str | None = None) -> None:
-        """Lets every reader of some tensors read others; `but` names one that does not."""
+    def redirect(
+        self, mapping: dict[Ref, Ref], *, but: str | None = None, mark: bool = True
+    ) -> None:
+        """Lets every reader of some tensors read others.
+
+        Args:
+            mapping: What is to be read instead of what.
+            but: A reader that stays as it is.
+            mark: Whether the readers count as edited.
+        """
 
         def new(leaf: Any) -> Any:
             return mapping.get(leaf, leaf) if isinstance(leaf, Ref) else leaf
@@ -136,9 +148,13 @@ class Draft:
                     hit = True
                     break
             if hit:
-                self.calls[name] = self._redirected(call, new, mapping)
-            if any(spec.mask in mapping for spec in self.calls[name].outputs):
-                self._set_masks(name, new)
+                self.calls[name] = dataclasses.replace(
+                    call,
+                    args=map_tree(new, call.args),
+                    kwargs=map_tree(new, call.kwargs),
+                    edit=self.edit if mark and _reads(call, mapping) else call.edit,
+                )
+            self._set_masks(name, new)
         self.outputs = map_tree(new, self.outputs)
 
     def forget(self, names: set[str]) -> None:
@@ -163,6 +179,8 @@ class Draft:
 
     def _set_masks(self, name: str, new: Callable[[Any], Any]) -> None:
         call = self.calls[name]
+        if all(spec.mask is None for spec in call.outputs):
+            return
         masks = [new(spec.mask) for spec in call.outputs]
         if any(mask is not spec.mask for mask, spec in zip(masks, call.outputs, strict=True)):
             specs = (
@@ -171,10 +189,9 @@ class Draft:
             )
             self.calls[name] = dataclasses.replace(call, outputs=tuple(specs))
 
-    def _redirected(self, call: Call, new: Callable[[Any], Any], mapping: dict[Ref, Ref]) -> Call:
-        edit = self.edit if any(ref in mapping for ref in call.written_refs) else call.edit
-        args: Tree = map_tree(new, call.args)
-        return dataclasses.replace(call, args=args, kwargs=map_tree(new, call.kwargs), edit=edit)
+
+def _reads(call: Call, mapping: dict[Ref, Ref]) -> bool:
+    return any(ref in mapping for ref in call.written_refs)
 
 
 def _refers(tree: Tree, names: set[str]) -> bool:

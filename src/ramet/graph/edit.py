@@ -10,7 +10,7 @@ from ramet.graph.draft import UNKNOWN, Draft, with_entry
 from ramet.graph.locate import calls_of_layer, descend, find_call, find_layer, find_ref
 from ramet.graph.names import unique_name
 from ramet.graph.nested import edit_everywhere, edit_inside
-from ramet.graph.parts import Call, Edit, Layer, Ref
+from ramet.graph.parts import POLICIES, Call, Edit, Layer, Ref
 from ramet.graph.reach import written_calls
 from ramet.graph.tree import leaves
 
@@ -21,8 +21,9 @@ New: TypeAlias = Any
 """A layer, or a function from the layer at the place to one."""
 
 
-def replace_layer(graph: "Graph", path: str, given: New) -> "Graph":
+def replace_layer(graph: "Graph", path: str, given: New, weights: str) -> "Graph":
     """Puts a layer in the place of another, in all its calls; of `name#2`, in that one."""
+    check_policy(weights)
     models, inner, name = descend(graph, path)
     one = find_call(inner, name) if "#" in name else None
     key = find_layer(inner, name) if one is None else cast("str", one.layer)
@@ -30,7 +31,7 @@ def replace_layer(graph: "Graph", path: str, given: New) -> "Graph":
     _check_not_input(inner, old, "replaced; use with_inputs")
     new = _new_layer(graph, given, old, f"what replaces '{path}'")
     edit = Edit(f"replace '{path}' ({old.kind}) by {_described(graph, new)}")
-    new = dataclasses.replace(new, inherits=_weights_of(old), edit=edit)
+    new = dataclasses.replace(new, inherits=_weights_of(old), weights=weights, edit=edit)
     if one is not None:
         changed = edit_inside(
             graph, models, edit, lambda target: _put(target, key, [one.name], new, edit)
@@ -63,24 +64,25 @@ def _put(graph: "Graph", key: str, calls: list[str], new: Layer, edit: Edit) -> 
     return draft.done()
 
 
-def configure_layer(graph: "Graph", path: str, changes: Mapping[str, Any]) -> "Graph":
+def configure_layer(graph: "Graph", path: str, changes: Mapping[str, Any], weights: str) -> "Graph":
     """Gives a layer other constructor arguments."""
-    models, inner, name = descend(graph, path)
-    del models
+    check_policy(weights)
+    _, inner, name = descend(graph, path)
     old = inner.layers[find_layer(inner, name)]
     _check_not_input(inner, old, "configured; use with_inputs")
-    if not changes:
+    if not changes and weights == "fit":
         message = f"no arguments for '{path}'; name those that are to change, such as units=3"
         raise OptionError(message)
     graph.live_origin().check_changes(old, changes)
     shown = ", ".join(f"{key}={_shown(value)}" for key, value in changes.items())
-    edit = Edit(f"configure '{path}' ({old.kind}): {shown}")
+    kept = "" if weights == "fit" else f", weights={weights!r}"
+    edit = Edit(f"configure '{path}' ({old.kind}): {shown or 'made again'}{kept}")
 
     def change(target: "Graph", key: str) -> "Graph":
         record = target.layers[key]
-        merged = MappingProxyType({**record.changes, **changes})
-        layers = {**target.layers, key: dataclasses.replace(record, changes=merged, edit=edit)}
-        return dataclasses.replace(target, layers=layers)
+        merged = MappingProxyType({**(record.changes or {}), **changes})
+        new = dataclasses.replace(record, changes=merged, weights=weights, edit=edit)
+        return dataclasses.replace(target, layers={**target.layers, key: new})
 
     return with_entry(edit_everywhere(graph, old.origin, edit, change), edit)
 
@@ -257,6 +259,18 @@ def find_argument(call: Call, argument: "int | str", path: str) -> str:
         f"{', '.join(f'{i} ({n})' for i, n in enumerate(names)) or 'no tensors'}"
     )
     raise GraphError(message)
+
+
+def check_policy(weights: str) -> None:
+    """Checks how a layer is to take over weights.
+
+    Raises:
+        OptionError: If there is no such way.
+    """
+    if weights not in POLICIES:
+        known = ", ".join(f"'{word}'" for word in POLICIES)
+        message = f"unknown weights={weights!r}; expected one of {known}"
+        raise OptionError(message)
 
 
 def _add(draft: Draft, new: Layer, ref: Ref) -> str:

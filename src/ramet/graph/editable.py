@@ -1,15 +1,24 @@
 """The edits of a Graph, as its methods."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
-from ramet.errors import GraphError
+from ramet.errors import GraphError, OptionError
 from ramet.graph import cut, edit
+from ramet.graph.block import replace_block
+from ramet.graph.inline import flatten
 from ramet.graph.parts import Call, Layer, Ref, Spec
+from ramet.graph.rename import prefix, rename
+from ramet.graph.select import Selection, select
+from ramet.graph.sharing import share, unshare
+from ramet.graph.transfer import TransferReport
 from ramet.graph.tree import Tree
 
 if TYPE_CHECKING:
     from ramet.graph.core import Graph
+
+Block: TypeAlias = tuple[Tree, Tree]
+"""What lies between some tensors and some others."""
 
 
 class Origin(Protocol):
@@ -17,6 +26,10 @@ class Origin(Protocol):
 
     def build(self, graph: "Graph", *, weights: str, seed: int | None, name: str | None) -> Any:
         """Makes a model of the graph."""
+        ...
+
+    def transfer_report(self, graph: "Graph") -> TransferReport:
+        """Tells what becomes of every variable when the graph is built."""
         ...
 
     def part(self) -> "Origin":
@@ -39,6 +52,10 @@ class Origin(Protocol):
         """Records a symbolic input, or makes one like a spec but for some options."""
         ...
 
+    def accepts(self, layer: Layer, argument: str) -> bool:
+        """Tells whether a layer can be called with a keyword argument."""
+        ...
+
     def check_changes(self, layer: Layer, changes: Mapping[str, Any]) -> None:
         """Checks that a layer can be made again with other constructor arguments."""
         ...
@@ -57,48 +74,91 @@ class Editable:
         name: str
         origin: Origin | None
 
-    def replace(self, at: str, new: Any) -> "Graph":
-        """Puts a layer in the place of another.
-
-        The new layer takes the arguments and the readers of the old one, in all its
-        calls, and its weights as far as role and shape fit. It is copied when the
-        graph is built; the one that is given stays untouched.
+    def select(
+        self,
+        *,
+        kind: Any = None,
+        name: str | None = None,
+        regex: str | None = None,
+        where: Callable[[Any], bool] | None = None,
+        missing_ok: bool = False,
+    ) -> Selection:
+        """Selects layers, also in nested models, for which everything that is asked holds.
 
         Args:
-            at: The layer; `name#2` replaces it in its second call only.
-            new: A layer, or a function from the old layer to a new one.
+            kind: A class of layers, its name, or a tuple of them.
+            name: A glob. With `/` it is a path into nested models, such as
+                `encoder/*/attention`; without, the name of a layer wherever it is.
+            regex: A regular expression to be found in the path.
+            where: A function from the live layer to whether it is meant.
+            missing_ok: Whether an edit may find nothing to do.
+
+        Returns:
+            A selection, to be combined with `&`, `|`, `-` and edited.
+        """
+        return select(
+            self._me, kind=kind, name=name, regex=regex, where=where, missing_ok=missing_ok
+        )
+
+    def replace(self, at: "str | Block | Selection", new: Any, *, weights: str = "fit") -> "Graph":
+        """Puts a layer in the place of another, or of a whole block.
+
+        The new layer takes the arguments and the readers of the old one, in all its
+        calls. It is copied when the graph is built; the one that is given stays
+        untouched.
+
+        Args:
+            at: The layer; `name#2` replaces it in its second call only. A pair of
+                tensors, or of lists of tensors, replaces everything between them.
+            new: A layer, or a function from the old layer to a new one (from the list of
+                layers in a block). On a selection only a function will do, since every
+                place needs a layer of its own.
+            weights: `"fit"` takes over the old layer's weights where role and shape agree,
+                `"grow"` also the part that both have where shapes differ, `"tile"` fills
+                the rest by repeating, `"fresh"` takes nothing.
 
         Raises:
             GraphError: If there is no such layer, or the new one's name is taken.
             OptionError: If `new` is not a layer.
         """
-        return edit.replace_layer(self._me, at, new)
+        if isinstance(at, tuple):
+            return replace_block(self._me, at[0], at[1], new)
+        return self._each(at, new, lambda g, place, n: edit.replace_layer(g, place, n, weights))
 
-    def configure(self, at: str, **changes: Any) -> "Graph":
+    def configure(self, at: "str | Selection", *, weights: str = "fit", **changes: Any) -> "Graph":
         """Gives a layer other constructor arguments, so that they take effect.
 
-        The layer is made again from its config with the changes; its weights are
-        kept where shapes allow.
+        The layer is made again from its config with the changes.
+
+        Args:
+            at: The layer, or a selection.
+            weights: How its weights are taken over; see `replace`.
+            **changes: The arguments. None at all, with `weights="grow"` or so, makes the
+                layer again for another input.
 
         Raises:
             GraphError: If there is no such layer.
             OptionError: If it has no such argument, or no config.
         """
-        return edit.configure_layer(self._me, at, changes)
+        return self._each(
+            at, None, lambda g, place, _: edit.configure_layer(g, place, changes, weights)
+        )
 
-    def insert_after(self, at: "str | Ref", new: Any) -> "Graph":
+    def insert_after(self, at: "str | Ref | Selection", new: Any) -> "Graph":
         """Lets a new layer read a tensor, and all its readers read the new layer.
 
         Args:
-            at: The tensor.
+            at: The tensor, or a selection.
             new: A layer with one input and one output, or a function from the layer
                 that makes the tensor to one.
         """
-        return edit.insert_after(self._me, at, new)
+        return self._each(at, new, edit.insert_after, calls=True)
 
-    def insert_before(self, at: str, new: Any) -> "Graph":
+    def insert_before(self, at: "str | Selection", new: Any) -> "Graph":
         """Lets a new layer stand between a call and the one tensor that it takes."""
-        return edit.insert_on(self._me, at, None, new)
+        return self._each(
+            at, new, lambda g, place, n: edit.insert_on(g, place, None, n), calls=True
+        )
 
     def insert_on(self, at: str, argument: int | str, new: Any) -> "Graph":
         """Lets a new layer stand between a call and one of the tensors that it takes.
@@ -111,11 +171,11 @@ class Editable:
         """
         return edit.insert_on(self._me, at, argument, new)
 
-    def remove(self, at: str, *, reconnect: Any = None) -> "Graph":
+    def remove(self, at: "str | Selection", *, reconnect: Any = None) -> "Graph":
         """Takes a layer out.
 
         Args:
-            at: The layer, or one call of it.
+            at: The layer, one call of it, or a selection.
             reconnect: The tensor that its readers read instead, a list of one for each
                 output; by default the only one that the layer takes.
 
@@ -123,7 +183,7 @@ class Editable:
             GraphError: If it takes or gives several tensors and `reconnect` is not
                 given, or the author passes on a mask that the layer makes.
         """
-        return edit.remove(self._me, at, reconnect)
+        return self._each(at, None, lambda g, place, _: edit.remove(g, place, reconnect))
 
     def rewire(self, at: str, argument: int | str, tensor: "str | Ref") -> "Graph":
         """Lets an argument of a call be another tensor.
@@ -138,6 +198,49 @@ class Editable:
             GraphError: If there is no such argument or tensor, or a cycle results.
         """
         return edit.rewire(self._me, at, argument, tensor)
+
+    def rename(self, names: Mapping[str, str]) -> "Graph":
+        """Gives layers other names, by path: `rename({"fc": "head", "enc/a": "b"})`.
+
+        Variables get paths to match.
+        """
+        return rename(self._me, names)
+
+    def prefix(self, text: str) -> "Graph":
+        """Puts a text before the name of every layer, but not of those in nested models."""
+        return prefix(self._me, text)
+
+    def flatten(self, at: str | None = None) -> "Graph":
+        """Puts the layers of nested models into this graph, under prefixed names.
+
+        Sharing is kept, and call arguments such as `training` are handed on to the
+        layers inside.
+
+        Args:
+            at: One nested model; by default all, also those within others.
+        """
+        return flatten(self._me, at)
+
+    def unshare(self, at: "str | Selection") -> "Graph":
+        """Gives every call of a shared layer a layer of its own, with the same weights."""
+        return self._each(at, None, lambda g, place, _: unshare(g, place))
+
+    def share(self, first: str, *others: str) -> "Graph":
+        """Ties layers of one kind: all calls become calls of the first, with its weights."""
+        return share(self._me, first, others)
+
+    def prune_unused(self) -> "Graph":
+        """Leaves out what no output needs. A built model never has it."""
+        return cut.prune_unused(self._me)
+
+    def add_output(self, at: "str | Ref", *, name: str | None = None) -> "Graph":
+        """Adds a tensor, also one inside a nested model, to the model's outputs.
+
+        Args:
+            at: The tensor.
+            name: Its key, for a model whose outputs are a dict.
+        """
+        return cut.add_output(self._me, at, name)
 
     def extract(self, *, inputs: Tree = None, outputs: Tree = None) -> "Graph":
         """Cuts out a part, as a plain Functional model that is not compiled.
@@ -157,11 +260,14 @@ class Editable:
         """
         return cut.extract(self._me, inputs, outputs)
 
-    def split(self, at: "str | Ref") -> "tuple[Graph, Graph]":
-        """Cuts the graph in two at one tensor: `tail(head(x))` is the model again.
+    def split(self, at: Tree) -> "tuple[Graph, Graph]":
+        """Cuts the graph in two: `tail(head(x))` is the model again.
 
-        If the tensor carries a mask, the head gives a dict of tensor and mask, which
-        the tail takes.
+        If there are several tensors, or one that carries a mask, the head gives a dict
+        of tensors and masks, which the tail takes.
+
+        Args:
+            at: A tensor, or a list of tensors that lie between inputs and outputs.
         """
         return cut.split(self._me, at)
 
@@ -175,6 +281,37 @@ class Editable:
                 `shape`, `batch_size`, `dtype`, `sparse`, `optional`, `name`.
         """
         return cut.with_inputs(self._me, inputs, options)
+
+    def _each(
+        self,
+        at: "str | Ref | Selection",
+        new: Any,
+        change: "Callable[[Graph, Any, Any], Graph]",
+        *,
+        calls: bool = False,
+    ) -> "Graph":
+        """Makes an edit at one place, or at every place of a selection."""
+        graph = self._me
+        if not isinstance(at, Selection):
+            return change(graph, at, new)
+        at.need()
+        places = at.calls() if calls else [*at]
+        if len(places) > 1 and new is not None and graph.live_origin().is_layer(new):
+            message = (
+                f"{len(places)} places of graph '{graph.name}' cannot have one layer; pass a "
+                f"function that makes one for each, such as lambda old: {type(new).__name__}(...)"
+            )
+            raise OptionError(message)
+        for place in places:
+            graph = change(graph, place, new)
+        return graph
+
+    def transfer_report(self) -> TransferReport:
+        """Tells what becomes of every variable: kept, fitted, grown, cut or fresh.
+
+        Builds the graph to know.
+        """
+        return self.live_origin().transfer_report(self._me)
 
     @property
     def _me(self) -> "Graph":

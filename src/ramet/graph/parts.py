@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ramet.graph.tree import Tree, leaves
@@ -93,12 +92,13 @@ class Call:
         object.__setattr__(self, "written_refs", written)
 
 
-def _nothing() -> Mapping[str, Any]:
-    return MappingProxyType({})
-
-
 def _refs(tree: Tree) -> tuple[Ref, ...]:
     return tuple(leaf for leaf in leaves(tree) if isinstance(leaf, Ref))
+
+
+POLICIES = ("fit", "fresh", "grow", "tile")
+"""How a layer takes over weights: where role and shape agree; not at all; also the part
+of a smaller or larger one that both have; and with the rest filled by repeating it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +113,13 @@ class Layer:
     """The live object that its state comes from. Sharing is identity of origin."""
     graph: "Graph | None" = field(default=None, repr=False)
     """The graph of a nested model; `None` for everything else."""
-    changes: Mapping[str, Any] = field(default_factory=_nothing)
-    """Constructor arguments that are to differ from the origin's."""
+    changes: Mapping[str, Any] | None = None
+    """Constructor arguments that differ from the origin's, for a layer to be made again."""
     inherits: Any = field(default=None, repr=False, compare=False)
     """The live layer that it took the place of, and whose weights it takes over."""
+    weights: str = "fit"
+    """How it takes over weights: one of `POLICIES`."""
+    apart: int = 0
+    """Not 0 for a layer that is another than those with the same origin."""
     edit: Edit | None = field(default=None, repr=False, compare=False)
     """The edit that brought the layer in or changed it last."""

@@ -61,6 +61,26 @@ def untrack(model: Any, layers: list[Any]) -> None:
         remove_by_id(model._layers, layer)
 
 
+def rename_layer(layer: Any, name: str, *, variables: bool) -> None:
+    """Gives a layer another name, and its variables paths that say so, if asked."""
+    old = layer.name
+    vars(layer)["name"] = name
+    parts = all_layers(layer) if isinstance(layer, keras.Layer) else []
+    for part in parts:
+        for field in ("_path", "_parent_path"):
+            if vars(part).get(field):
+                vars(part)[field] = _renamed_path(vars(part)[field], old, name)
+        for variable in layer_state(part) if variables else ():
+            variable._path = _renamed_path(variable._path, old, name)
+
+
+def _renamed_path(path: str, old: str, new: str) -> str:
+    steps = path.split("/")
+    if old in steps:
+        steps[steps.index(old)] = new
+    return "/".join(steps)
+
+
 def attribute_name(layer: Any, part: Any) -> str | None:
     """Returns the name of the attribute under which a layer holds a sublayer."""
     return next((name for name, value in vars(layer).items() if value is part), None)

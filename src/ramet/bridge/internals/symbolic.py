@@ -1,7 +1,9 @@
 """Symbolic tensors, the calls that make them, and the graphs they form."""
 
+import contextlib
+import inspect
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import keras
@@ -56,6 +58,34 @@ def node_index(node: Any) -> int:
     return node.outputs[0]._keras_history.node_index
 
 
+def accepts(operation: Any, argument: str) -> bool:
+    """Tells whether a layer's `call` has a keyword argument."""
+    signature = getattr(operation, "_call_signature", None)
+    return signature is not None and argument in signature.parameters
+
+
+@contextlib.contextmanager
+def noted_arguments() -> Generator[dict[int, list[str]]]:
+    """Notes, for layers that are made meanwhile, which constructor arguments were written.
+
+    By the ids of the layers. Keras itself notes arguments with their defaults filled in.
+    """
+    notes: dict[int, list[str]] = {}
+    plain = keras.Operation.__new__
+
+    def noting(cls: type, *args: Any, **kwargs: Any) -> Any:
+        made = plain(cls, *args, **kwargs)
+        names = inspect.getfullargspec(cls.__init__).args[1:]
+        notes[id(made)] = [*names[: len(args)], *kwargs]
+        return made
+
+    keras.Operation.__new__ = noting
+    try:
+        yield notes
+    finally:
+        keras.Operation.__new__ = plain
+
+
 def original(tensor: Any) -> Any:
     """Returns the output of a node that a symbolic tensor is, or is a copy of."""
     made = producer(tensor)
@@ -94,6 +124,29 @@ def masked_arguments(operation: Any, args: Any, kwargs: Any) -> Iterator[tuple[s
         pairs = [keras.tree.flatten(tree) for tree in (data, masks)]
         if len(pairs[0]) == len(pairs[1]):
             yield from ((name, tensor, mask) for tensor, mask in zip(*pairs, strict=True))
+
+
+def fillable_masks(node: Any) -> set[str]:
+    """Names the mask arguments that Keras fills in for such a call.
+
+    That is `mask` for a layer that is called on one argument with tensors, and else
+    `<argument>_mask` for each. Those that say what the masks of others are do not count.
+    """
+    signature = getattr(node.operation, "_call_signature", None)
+    if signature is None:
+        return set()
+    try:
+        bound = signature.bind(*node.arguments.args, **node.arguments.kwargs).arguments
+    except TypeError:
+        return {"mask"}
+    tensors = [
+        name
+        for name, value in bound.items()
+        if name != "mask" and not name.endswith("_mask") and _has_tensors(value)
+    ]
+    if len(tensors) == 1:
+        return {"mask"}
+    return {f"{name}_mask" for name in tensors}
 
 
 def implied_masks(operation: Any, args: Any, kwargs: Any) -> dict[str, Any]:

@@ -1,0 +1,183 @@
+"""Several graphs made into one: side by side, or end to end."""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ramet.errors import GraphError, OptionError
+from ramet.graph.draft import Draft
+from ramet.graph.inline import flat
+from ramet.graph.journal import Journal
+from ramet.graph.names import unique_name
+from ramet.graph.parts import Call, Edit, Layer, Ref
+from ramet.graph.tree import Tree, map_tree
+
+if TYPE_CHECKING:
+    from ramet.graph.core import Graph
+
+
+def merge(graphs: Sequence["Graph"], inputs: str, outputs: Any, name: str | None) -> "Graph":
+    """Puts graphs side by side, on inputs of their own or on those of the first."""
+    if inputs not in ("shared", "separate"):
+        message = f"unknown inputs={inputs!r}; expected 'shared' or 'separate'"
+        raise OptionError(message)
+    names = [graph.name for graph in graphs]
+    edit = Edit(f"merge {', '.join(repr(n) for n in names)} on {inputs} inputs")
+    joined = _Joined(edit)
+    trees = [joined.add(graph, _label(names, at)) for at, graph in enumerate(graphs)]
+    if inputs == "shared":
+        joined.share_inputs(graphs, [inp for inp, _ in trees])
+        starts: Tree = trees[0][0]
+    else:
+        starts = [ref for inp, _ in trees for ref in flat(inp)]
+    ends: Tree = [ref for _, out in trees for ref in flat(out)]
+    if outputs is not None:
+        ends = _chosen(outputs, names, [out for _, out in trees])
+    label = name or "_".join(names)
+    return joined.graph(graphs, starts, ends, label)
+
+
+def chain(graphs: Sequence["Graph"], name: str | None) -> "Graph":
+    """Puts graphs end to end: each takes what the one before it gives."""
+    names = [graph.name for graph in graphs]
+    edit = Edit(f"chain {', '.join(repr(n) for n in names)}")
+    joined = _Joined(edit)
+    starts, ends = joined.add(graphs[0], _label(names, 0))
+    for at, graph in enumerate(graphs[1:], 1):
+        wanted, after = joined.add(graph, _label(names, at))
+        given = flat(ends)
+        taken = flat(wanted)
+        if len(given) != len(taken):
+            message = (
+                f"'{names[at - 1]}' gives {len(given)} tensors and '{names[at]}' takes "
+                f"{len(taken)}; extract as many as fit"
+            )
+            raise GraphError(message)
+        joined.connect(dict(zip(taken, given, strict=True)))
+        ends = map_tree(joined.current, after)
+    return joined.graph(graphs, starts, ends, name or "_".join(names))
+
+
+def _label(names: Sequence[str], at: int) -> str:
+    same = Counter(names)[names[at]] > 1
+    return f"{names[at]}_{at + 1}" if same else names[at]
+
+
+def _chosen(outputs: Any, names: list[str], trees: list[Tree]) -> Tree:
+    """Returns outputs by the names of the graphs that give them."""
+    known = {_label(names, at): tree for at, tree in enumerate(trees)}
+
+    def find(label: Any) -> Tree:
+        if label not in known:
+            message = f"no outputs of '{label}' to merge; there are those of {', '.join(known)}"
+            raise GraphError(message)
+        return known[label]
+
+    return map_tree(find, outputs)
+
+
+class _Joined:
+    """The parts of several graphs, with names that do not clash."""
+
+    def __init__(self, edit: Edit) -> None:
+        self.edit = edit
+        self.layers: dict[str, Layer] = {}
+        self.calls: dict[str, Call] = {}
+        self.renamed: list[str] = []
+        self._instead: dict[Ref, Ref] = {}
+
+    def add(self, graph: "Graph", label: str) -> tuple[Tree, Tree]:
+        """Takes the parts of a graph in; layers whose names are taken get its name before theirs.
+
+        Returns:
+            Its inputs and outputs.
+        """
+        keys: dict[str, str] = {}
+        known = {id(layer.origin): key for key, layer in self.layers.items() if not layer.apart}
+        for key, layer in graph.layers.items():
+            new = key
+            if id(layer.origin) in known and not layer.apart and layer.kind != "InputLayer":
+                keys[key] = known[id(layer.origin)]
+                continue
+            if key in self.layers:
+                new = unique_name(f"{label}_{key}", self.layers).replace("#", "_")
+                self.renamed.append(f"'{key}' of '{label}' is now '{new}'")
+            keys[key] = new
+            name = layer.name if new == key else new
+            self.layers[new] = dataclasses.replace(layer, name=name)
+        names: dict[str, str] = {}
+        for call in graph.calls.values():
+            base = call.name if call.layer is None else keys[call.layer]
+            names[call.name] = unique_name(base, {*self.calls, *names.values()})
+
+        def new_ref(leaf: Any) -> Any:
+            return Ref(names[leaf.call], leaf.index) if isinstance(leaf, Ref) else leaf
+
+        for call in graph.calls.values():
+            specs = tuple(dataclasses.replace(s, mask=new_ref(s.mask)) for s in call.outputs)
+            key = None if call.layer is None else keys[call.layer]
+            if key is not None and self.layers[key].kind == "InputLayer":
+                specs = tuple(dataclasses.replace(s, name=self.layers[key].name) for s in specs)
+            self.calls[names[call.name]] = dataclasses.replace(
+                call,
+                name=names[call.name],
+                layer=key,
+                args=map_tree(new_ref, call.args),
+                kwargs=map_tree(new_ref, call.kwargs),
+                outputs=specs,
+            )
+        return map_tree(new_ref, graph.inputs), map_tree(new_ref, graph.outputs)
+
+    def share_inputs(self, graphs: Sequence["Graph"], trees: list[Tree]) -> None:
+        """Lets all graphs read the inputs of the first."""
+        first = flat(trees[0])
+        for graph, tree in zip(graphs[1:], trees[1:], strict=True):
+            others = flat(tree)
+            specs = [
+                [self.calls[ref.call].outputs[0].shape for ref in refs] for refs in (first, others)
+            ]
+            if len(first) != len(others) or not all(map(_compatible, *specs)):
+                message = (
+                    f"'{graphs[0].name}' and '{graph.name}' cannot share inputs: they take "
+                    f"{specs[0]} and {specs[1]}; use inputs='separate', or with_inputs first"
+                )
+                raise GraphError(message)
+            self.connect(dict(zip(others, first, strict=True)))
+
+    def connect(self, mapping: dict[Ref, Ref]) -> None:
+        """Lets the readers of some inputs read other tensors; the inputs go away."""
+        self._instead |= mapping
+
+    def current(self, ref: Ref) -> Ref:
+        """Returns what is read instead of an input that went away."""
+        while ref in self._instead:
+            ref = self._instead[ref]
+        return ref
+
+    def graph(self, graphs: Sequence["Graph"], inputs: Tree, outputs: Tree, name: str) -> "Graph":
+        """Returns the whole as a graph."""
+        entries = [entry for graph in graphs for entry in graph.journal]
+        text = "; ".join([self.edit.text, *self.renamed])
+        edit = Edit(text)
+        whole = dataclasses.replace(
+            graphs[0],
+            name=name,
+            layers=self.layers,
+            calls=self.calls,
+            inputs=inputs,
+            outputs=outputs,
+            origin=graphs[0].live_origin().part(),
+            journal=Journal((*entries, edit)),
+        )
+        draft = Draft(whole, edit)
+        draft.redirect({ref: self.current(ref) for ref in self._instead})
+        draft.forget({ref.call for ref in self._instead})
+        draft.outputs = map_tree(self.current, outputs)
+        return draft.done()
+
+
+def _compatible(first: tuple[int | None, ...], second: tuple[int | None, ...]) -> bool:
+    return len(first) == len(second) and all(
+        a is None or b is None or a == b for a, b in zip(first, second, strict=True)
+    )

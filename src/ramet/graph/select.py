@@ -1,0 +1,209 @@
+"""Selections: some layers of a graph, by kind, name or what else can be asked of them."""
+
+import re
+from collections.abc import Callable, Iterator
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, cast
+
+from ramet.errors import GraphError, OptionError
+from ramet.graph.locate import calls_of_layer, descend, layer_paths
+from ramet.graph.names import counted
+from ramet.graph.parts import Layer
+
+if TYPE_CHECKING:
+    from ramet.graph.core import Graph
+
+
+class Selection:
+    """Some layers of a graph, nested ones too, by path and in the order of the graph."""
+
+    def __init__(
+        self, graph: "Graph", paths: tuple[str, ...], what: str, *, missing_ok: bool
+    ) -> None:
+        """Holds paths; `Graph.select` makes one."""
+        self.graph = graph
+        self.paths = paths
+        self._what = what
+        self._missing_ok = missing_ok
+
+    def __iter__(self) -> Iterator[str]:
+        """Yields the paths."""
+        return iter(self.paths)
+
+    def __len__(self) -> int:
+        """Returns how many layers are selected."""
+        return len(self.paths)
+
+    def __contains__(self, path: object) -> bool:
+        """Tells whether a layer is selected."""
+        return path in self.paths
+
+    def __repr__(self) -> str:
+        """Returns what was asked for and what was found."""
+        shown = ", ".join(self.paths[:5]) + (", ..." if len(self.paths) > 5 else "")  # noqa: PLR2004
+        return f"<{counted(len(self), 'layer')} of '{self.graph.name}' by {self._what}: {shown}>"
+
+    def __and__(self, other: "Selection") -> "Selection":
+        """Selects what both select."""
+        return self._combined(other, "&", lambda path: path in self and path in other)
+
+    def __or__(self, other: "Selection") -> "Selection":
+        """Selects what either selects."""
+        return self._combined(other, "|", lambda path: path in self or path in other)
+
+    def __sub__(self, other: "Selection") -> "Selection":
+        """Selects what the other does not select."""
+        return self._combined(other, "-", lambda path: path in self and path not in other)
+
+    def _combined(self, other: "Selection", sign: str, keeps: Callable[[str], bool]) -> "Selection":
+        if other.graph is not self.graph:
+            message = (
+                f"the graphs of two selections differ: '{self.graph.name}' after "
+                f"{counted(len(self.graph.journal), 'edit')} and '{other.graph.name}' after "
+                f"{counted(len(other.graph.journal), 'edit')}; ask one graph for both"
+            )
+            raise GraphError(message)
+        paths = tuple(path for path, _ in layer_paths(self.graph) if keeps(path))
+        what = f"({self._what} {sign} {other._what})"  # noqa: SLF001 the same class
+        ok = self._missing_ok and other._missing_ok  # noqa: SLF001 the same class
+        return Selection(self.graph, paths, what, missing_ok=ok)
+
+    def one(self) -> str:
+        """Returns the path of the only layer.
+
+        Raises:
+            GraphError: If there is none, or several.
+        """
+        if len(self) != 1:
+            shown = ", ".join(self.paths[:5])
+            message = (
+                f"expected one layer of graph '{self.graph.name}' by {self._what}, found "
+                f"{len(self)}{': ' + shown if shown else ''}; narrow the selection"
+            )
+            raise GraphError(message)
+        return self.paths[0]
+
+    def layers(self) -> list[Any]:
+        """Lists the live layers. They are the model's own: read them, do not change them."""
+        found = dict(layer_paths(self.graph))
+        return [found[path].origin for path in self.paths]
+
+    def calls(self) -> list[str]:
+        """Lists every call of the layers by path, as an edit of one place wants it."""
+        found: list[str] = []
+        for path in self.paths:
+            models, inner, name = descend(self.graph, path)
+            start = "".join(f"{model}/" for model in models)
+            calls = calls_of_layer(inner, name)
+            first = "" if len(calls) == 1 else "#1"
+            found += [start + name + first, *(start + call.name for call in calls[1:])]
+        return found
+
+    def need(self) -> None:
+        """Checks that something is selected, or need not be.
+
+        Raises:
+            GraphError: If nothing is, and that was not allowed.
+        """
+        if not self.paths and not self._missing_ok:
+            message = (
+                f"no layer of graph '{self.graph.name}' is selected by {self._what}; ask for "
+                "missing_ok=True if that is all right"
+            )
+            raise GraphError(message)
+
+    # --- edits, each on every layer that is selected; see the edits of Graph ---
+
+    def replace(self, new: Any, *, weights: str = "fit") -> "Graph":
+        """Replaces each layer by what a function makes of it; see `Graph.replace`."""
+        return self.graph.replace(self, new, weights=weights)
+
+    def configure(self, *, weights: str = "fit", **changes: Any) -> "Graph":
+        """Gives each layer other constructor arguments; see `Graph.configure`."""
+        return self.graph.configure(self, weights=weights, **changes)
+
+    def insert_after(self, new: Any) -> "Graph":
+        """Inserts what a function makes after each call of each layer."""
+        return self.graph.insert_after(self, new)
+
+    def insert_before(self, new: Any) -> "Graph":
+        """Inserts what a function makes before each call of each layer."""
+        return self.graph.insert_before(self, new)
+
+    def remove(self) -> "Graph":
+        """Takes each layer out; see `Graph.remove`."""
+        return self.graph.remove(self)
+
+    def unshare(self) -> "Graph":
+        """Takes the calls of each shared layer apart; see `Graph.unshare`."""
+        return self.graph.unshare(self)
+
+
+def select(  # noqa: PLR0913 each asks something else
+    graph: "Graph",
+    *,
+    kind: Any,
+    name: str | None,
+    regex: str | None,
+    where: Callable[[Any], bool] | None,
+    missing_ok: bool,
+) -> Selection:
+    """Selects layers for which everything that is asked holds."""
+    tests: list[Callable[[str, Layer], bool]] = []
+    what: list[str] = []
+    if kind is not None:
+        tests.append(_by_kind(kind))
+        what.append(f"kind={_kind_name(kind)}")
+    if name is not None:
+        tests.append(lambda path, _: _matches(path, name))
+        what.append(f"name={name!r}")
+    if regex is not None:
+        pattern = _compiled(regex)
+        tests.append(lambda path, _: pattern.search(path) is not None)
+        what.append(f"regex={regex!r}")
+    if where is not None:
+        tests.append(lambda _, layer: bool(where(layer.origin)))
+        what.append("where=...")
+    found: dict[int, str] = {}
+    for path, layer in layer_paths(graph):
+        if all(test(path, layer) for test in tests):
+            found.setdefault(id(layer) if layer.apart else id(layer.origin), path)
+    return Selection(
+        graph, tuple(found.values()), ", ".join(what) or "nothing", missing_ok=missing_ok
+    )
+
+
+def _kinds(kind: Any) -> tuple[Any, ...]:
+    return cast("tuple[Any, ...]", kind) if isinstance(kind, tuple) else (kind,)
+
+
+def _by_kind(kind: Any) -> Callable[[str, Layer], bool]:
+    kinds = _kinds(kind)
+    for each in kinds:
+        if not isinstance(each, (type, str)):
+            message = f"kind must be a class of layers or its name, got {each!r}"
+            raise OptionError(message)
+    classes = tuple(each for each in kinds if isinstance(each, type))
+    names = [each for each in kinds if isinstance(each, str)]
+    return lambda _, layer: isinstance(layer.origin, classes) or layer.kind in names
+
+
+def _kind_name(kind: Any) -> str:
+    kinds = _kinds(kind)
+    return "|".join(each if isinstance(each, str) else each.__name__ for each in kinds)
+
+
+def _matches(path: str, pattern: str) -> bool:
+    """Tells whether a glob fits: with `/` the whole path, step by step; else the last name."""
+    steps, wanted = path.split("/"), pattern.split("/")
+    if len(wanted) == 1:
+        return fnmatchcase(steps[-1], pattern)
+    return len(steps) == len(wanted) and all(map(fnmatchcase, steps, wanted))
+
+
+def _compiled(regex: str) -> re.Pattern[str]:
+    try:
+        return re.compile(regex)
+    except re.error as error:
+        message = f"regex={regex!r} is not a regular expression: {error}"
+        raise OptionError(message) from error

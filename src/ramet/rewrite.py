@@ -1,0 +1,211 @@
+"""`rewrite`: find a pattern everywhere in a graph, and put something else there."""
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+from ramet.bridge.patterns import (
+    AnyLayer,
+    parameters_of,
+    trace_pattern,
+    trace_replacement,
+)
+from ramet.bridge.trace import trace
+from ramet.errors import GraphError, OptionError
+from ramet.graph import Call, Graph, Layer, Ref
+from ramet.graph.draft import Draft, with_entry
+from ramet.graph.match import Match, Matcher, Miss
+from ramet.graph.names import counted, unique_name
+from ramet.graph.nested import edit_inside
+from ramet.graph.parts import Edit
+from ramet.graph.tree import leaves, map_tree
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What a pattern finds in a graph, and what it nearly finds. `print` tells."""
+
+    matches: tuple[str, ...]
+    """Where the pattern ends, by path."""
+    misses: tuple[Miss, ...]
+    """Where it would have ended, and why it does not."""
+
+    def __str__(self) -> str:
+        """Returns one line per match and near miss."""
+        lines = [f"matches: {', '.join(self.matches) or 'none'}"]
+        lines += [f"  not {miss}" for miss in self.misses]
+        return "\n".join(lines)
+
+
+def any_layer(kind: type, **constraints: Any) -> AnyLayer:
+    """Stands in a pattern for every layer of a kind, with some arguments if named.
+
+    `layers.Conv2D(64, 3)` in a pattern asks for 64 filters of size 3;
+    `any_layer(layers.Conv2D, kernel_size=(3, 3))` for any number of filters.
+
+    Args:
+        kind: A class of layers; a subclass will do.
+        **constraints: Config entries that the layer must have.
+    """
+    if not isinstance(cast("Any", kind), type):
+        message = f"any_layer takes a class of layers, got {kind!r}"
+        raise OptionError(message)
+    return AnyLayer(kind, constraints)
+
+
+def rewrite(
+    model: Any,
+    pattern: Callable[..., Any],
+    replacement: Callable[..., Any],
+    *,
+    explain: bool = False,
+    missing_ok: bool = False,
+) -> Any:
+    """Puts a replacement wherever a pattern is found, also in nested models.
+
+    Pattern and replacement are functions of tensors, written with Keras layers. Kinds of
+    layers and the arguments that are written in the pattern must agree; parameters match
+    any tensor. Every call is part of one match at most, and what a replacement brings in
+    is not searched again, so rewriting ends.
+
+    Args:
+        model: A graph or a model.
+        pattern: From tensors to one tensor, or several.
+        replacement: From as many tensors to as many. If it has a parameter `match`, that
+            is a dict of copies of the matched layers, weights included, by their names
+            in the pattern; calling one keeps it.
+        explain: Whether to tell matches and near misses instead.
+        missing_ok: Whether it is all right if the pattern is found nowhere.
+
+    Returns:
+        The new Graph; an `Explanation` if one is asked for.
+
+    Raises:
+        GraphError: If the pattern is found nowhere, or the replacement gives another
+            number of tensors.
+        OptionError: If the pattern is no function, or fits no tensor of the graph.
+    """
+    graph = trace(model)
+    parameters_of(replacement)
+    traced = trace_pattern(pattern, graph)
+    wanted = traced.graph
+    found: list[str] = []
+    misses: list[Miss] = []
+    for models, inner in _all_graphs(graph):
+        path = "".join(f"{name}/" for name in models)
+        matcher = Matcher(inner, wanted, traced.differs)
+        matches = matcher.matches()
+        end = next(iter(leaves(wanted.outputs))).call
+        found += [path + match.calls[end] for match in matches]
+        misses += [dataclasses.replace(miss, place=path + miss.place) for miss in matcher.misses]
+        if not explain:
+            moved: dict[Ref, Ref] = {}
+            for match in matches:
+                tensors = {ask: moved.get(ref, ref) for ask, ref in match.tensors.items()}
+                match = dataclasses.replace(match, tensors=tensors)  # noqa: PLW2901 after the others
+                graph = _replaced(graph, models, wanted, match, replacement, moved)
+    if explain:
+        return Explanation(tuple(found), tuple(misses))
+    if not found and not missing_ok:
+        nearest = f"; nearest miss: {misses[0]}" if misses else ""
+        message = (
+            f"the pattern is found nowhere in graph '{graph.name}'{nearest}; explain=True tells "
+            "more, missing_ok=True lets it pass"
+        )
+        raise GraphError(message)
+    return graph
+
+
+def _all_graphs(graph: Graph) -> list[tuple[tuple[str, ...], Graph]]:
+    """Lists a graph and those nested in it, each model once, with the way to each."""
+    found: dict[int, tuple[tuple[str, ...], Graph]] = {}
+    waiting: list[tuple[tuple[str, ...], Graph]] = [((), graph)]
+    while waiting:
+        path, inner = waiting.pop(0)
+        if id(inner.origin) in found:
+            continue
+        found[id(inner.origin)] = (path, inner)
+        for key, layer in inner.layers.items():
+            if layer.graph is not None:
+                waiting.append(((*path, key), layer.graph))
+    return [*found.values()]
+
+
+def _replaced(  # noqa: PLR0913, PLR0917 all of it is one match
+    graph: Graph,
+    models: tuple[str, ...],
+    wanted: Graph,
+    match: Match,
+    replacement: Any,
+    moved: dict[Ref, Ref],
+) -> Graph:
+    """Puts the replacement in the place of one match, and notes what its readers read now."""
+    inner = graph
+    for key in models:
+        inner = cast("Graph", inner.layers[key].graph)
+    tensors = [match.tensors[ref] for ref in leaves(wanted.inputs)]
+    specs = [inner.calls[ref.call].outputs[ref.index] for ref in tensors]
+    layers = {key: inner.layers[found] for key, found in match.layers.items()}
+    new = trace_replacement(replacement, specs, layers)
+    ends = [Ref(match.calls[ref.call], ref.index) for ref in leaves(wanted.outputs)]
+    given = list(leaves(new.outputs))
+    if len(given) != len(ends):
+        message = (
+            f"the pattern gives {counted(len(ends), 'tensor')} and the replacement "
+            f"{counted(len(given), 'tensor')}; let both give as many"
+        )
+        raise GraphError(message)
+    name = getattr(replacement, "__name__", "replacement")
+    edit = Edit(f"rewrite {', '.join(match.calls.values())} by {name}")
+
+    def change(target: Graph) -> Graph:
+        draft = Draft(target, edit)
+        refs = _take_in(draft, new, dict(zip(leaves(new.inputs), tensors, strict=True)), match)
+        mapping = dict(zip(ends, (refs[ref] for ref in given), strict=True))
+        draft.redirect(mapping)
+        moved.update(mapping)
+        draft.forget(set(match.calls.values()))
+        return draft.done()
+
+    return with_entry(edit_inside(graph, models, edit, change), edit)
+
+
+def _take_in(draft: Draft, new: Graph, refs: dict[Ref, Ref], match: Match) -> dict[Ref, Ref]:
+    """Takes the calls of a replacement in; returns where its tensors are found."""
+
+    def moved(leaf: Any) -> Any:
+        return refs[leaf] if isinstance(leaf, Ref) else leaf
+
+    gone = set(match.calls.values())
+    used = {call.layer for call in draft.calls.values() if call.name not in gone}
+    freed = {key for key in match.layers.values() if key not in used}
+    keys: dict[str, str] = {}
+    last = max(refs.values(), key=lambda ref: [*draft.calls].index(ref.call)).call
+    for call in new.calls.values():
+        if Ref(call.name) in refs:
+            continue
+        key = cast("str", call.layer)
+        if key not in keys:
+            keys[key] = _take_layer(draft, new.layers[key], freed)
+        name = unique_name(keys[key], draft.calls)
+        made: Call = dataclasses.replace(
+            call,
+            name=name,
+            layer=keys[key],
+            args=map_tree(moved, call.args),
+            kwargs=map_tree(moved, call.kwargs),
+            outputs=tuple(dataclasses.replace(spec, mask=None) for spec in call.outputs),
+        )
+        draft.add_call(made, after=last)
+        last = name
+        refs.update({Ref(call.name, i): Ref(name, i) for i in range(len(call.outputs))})
+    return refs
+
+
+def _take_layer(draft: Draft, layer: Layer, freed: set[str]) -> str:
+    """Takes a layer in; it may have the name of one that goes away."""
+    if layer.name in freed:
+        freed.discard(layer.name)
+        draft.layers.pop(layer.name)
+    return draft.add_layer(layer)
