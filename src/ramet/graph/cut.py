@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from ramet.graph.core import Graph
 
 
-def extract(graph: "Graph", inputs: Tree, outputs: Tree) -> "Graph":
+def extract(graph: "Graph", inputs: Tree, outputs: Tree, *, by_name: bool = False) -> "Graph":
     """Cuts out what lies between some tensors and some others.
 
-    A tensor that carries a mask brings a second input along, for the mask.
+    A tensor that carries a mask brings a second input along, for the mask; then, or if
+    asked for, inputs go by name.
     """
     shown = {"inputs": inputs, "outputs": outputs}
     text = ", ".join(f"{k}={_names(v)}" for k, v in shown.items() if v is not None)
@@ -35,7 +36,7 @@ def extract(graph: "Graph", inputs: Tree, outputs: Tree) -> "Graph":
     draft = Draft(graph, edit)
     draft.outputs = ends
     if inputs is not None:
-        _cut(graph, draft, inputs)
+        _cut(graph, draft, inputs, by_name=by_name)
     part = pruned(dataclasses.replace(draft.done(), origin=graph.live_origin().part()))
     if inputs is None:
         part = _with_needed_inputs(part)
@@ -66,9 +67,7 @@ def split(graph: "Graph", at: Tree) -> "tuple[Graph, Graph]":
     taps = Taps(graph)
     graph, at, _ = _with_masks(taps.graph, taps.refs(at), None)
     refs = cast("list[Ref]", list(leaves(at)))
-    if not isinstance(at, dict) and len(refs) > 1:
-        at = {_input_name(graph, ref): ref for ref in refs}
-    tail = extract(graph, at, None)
+    tail = extract(graph, at, None, by_name=len(refs) > 1)
     specs = [graph.calls[ref.call].outputs[ref.index] for ref in refs]
     masks: list[Ref] = [spec.mask for spec in specs if isinstance(spec.mask, Ref)]
     given = [*refs, *masks]
@@ -78,7 +77,7 @@ def split(graph: "Graph", at: Tree) -> "tuple[Graph, Graph]":
     return extract(graph, None, dict(zip(names, given, strict=True))), tail
 
 
-def _cut(graph: "Graph", draft: Draft, inputs: Tree) -> None:
+def _cut(graph: "Graph", draft: Draft, inputs: Tree, *, by_name: bool) -> None:
     """Puts new inputs in the place of tensors, and of the masks that they carry.
 
     What lies above is forgotten, derived masks with it: they are derived again from
@@ -96,6 +95,12 @@ def _cut(graph: "Graph", draft: Draft, inputs: Tree) -> None:
             mapping[ref] = ref
             continue
         _check_settled(graph, ref)
+        if key in taken:
+            message = (
+                f"the part of graph '{graph.name}' has a layer '{key}' already, so an input cannot "
+                "have that name; choose another key"
+            )
+            raise GraphError(message)
         name, mask = _free_name(key or _input_name(graph, ref), taken), None
         spec = graph.calls[ref.call].outputs[ref.index]
         if isinstance(spec.mask, Ref):
@@ -112,7 +117,7 @@ def _cut(graph: "Graph", draft: Draft, inputs: Tree) -> None:
         draft.layers[call.name] = dataclasses.replace(layer, edit=draft.edit)
         draft.add_call(call, after=None)
     tree = map_tree(mapping.__getitem__, starts)
-    if masks and not isinstance(tree, dict):
+    if (masks or by_name) and not isinstance(tree, dict):
         # By name, since Keras sorts masks that ride on tensors in a dict by name too.
         tree = {ref.call: ref for ref in leaves(tree)}
     draft.inputs = tree
