@@ -182,7 +182,10 @@ def _free_name(name: str, taken: set[str]) -> str:
 def _new_input(
     graph: "Graph", spec: Spec, name: str, *, optional: bool = False, mask: Ref | None = None
 ) -> tuple[Layer, Call]:
-    options = {"name": name, "optional": optional}
+    # Keras takes the product of a tensor and a number for sparse.
+    starts = cast("list[Ref]", list(leaves(graph.inputs)))
+    sparse = spec.sparse and any(graph.calls[ref.call].outputs[0].sparse for ref in starts)
+    options = {"name": name, "optional": optional, "sparse": sparse}
     layer, call = graph.live_origin().input(None, spec, options)
     specs = (dataclasses.replace(call.outputs[0], mask=mask),)
     return layer, dataclasses.replace(call, outputs=specs)
@@ -196,6 +199,9 @@ def add_output(graph: "Graph", place: "str | Ref", name: str | None) -> "Graph":
     label = place if isinstance(place, str) else place.call
     edit = Edit(f"add output '{label}'")
     before: Any = graph.outputs
+    if name is not None and not isinstance(before, dict):
+        message = f"the outputs of graph '{graph.name}' are not a dict, so none can have a name"
+        raise OptionError(message)
     outputs: Tree = [before, ref]
     if isinstance(before, dict):
         key, known = name or ref.call, cast("dict[str, Any]", before)
@@ -249,7 +255,9 @@ def with_inputs(graph: "Graph", given: Any, options: dict[str, Any]) -> "Graph":
     mapping: dict[Ref, Ref] = {}
     for name, tensor in new.items():
         spec = graph.calls[name].outputs[0]
-        layer, call = graph.live_origin().input(tensor, spec, options)
+        old_input = graph.layers[graph.calls[name].layer or ""].origin
+        kept_options = {"optional": getattr(old_input, "optional", False), **options}
+        layer, call = graph.live_origin().input(tensor, spec, kept_options)
         kept = name if layer.name.startswith(("keras_tensor", "input_layer")) else layer.name
         label = kept
         taken = (draft.calls.keys() | draft.layers.keys()) - {name}

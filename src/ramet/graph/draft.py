@@ -108,15 +108,15 @@ class Draft:
         self._orphans = self._orphans or "layer" in changes
         self.calls[name] = dataclasses.replace(self.calls[name], edit=self.edit, **changes)
 
-    def set_argument(self, name: str, place: str, ref: Ref) -> None:
+    def set_argument(self, name: str, place: tuple[Any, ...], ref: Ref) -> None:
         """Puts another tensor at a place of a call's arguments."""
         call = self.calls[name]
-        start, *steps = place.split(".")
+        start, *steps = place
         args, kwargs = list(call.args), dict(call.kwargs)
-        if start in kwargs:
-            kwargs[start] = _with_leaf(kwargs[start], steps, ref)
+        if isinstance(start, int):
+            args[start] = _with_leaf(args[start], steps, ref)
         else:
-            args[int(start)] = _with_leaf(args[int(start)], steps, ref)
+            kwargs[start] = _with_leaf(kwargs[start], steps, ref)
         self.change_call(name, args=tuple(args), kwargs=kwargs)
 
     def rename_calls(self, names: dict[str, str]) -> None:
@@ -232,19 +232,16 @@ def _is_named(leaf: Any, names: dict[str, str]) -> bool:
     return isinstance(leaf, Ref) and leaf.call in names
 
 
-def _with_leaf(tree: Tree, steps: list[str], ref: Ref) -> Tree:
+def _with_leaf(tree: Tree, steps: list[Any], ref: Ref) -> Tree:
     """Returns a tree with another leaf at the end of some steps."""
     if not steps:
         return ref
     step, *rest = steps
     if isinstance(tree, dict):
         items = cast("dict[Any, Any]", tree)
-        return {
-            key: _with_leaf(item, rest, ref) if str(key) == step else item
-            for key, item in items.items()
-        }
+        return {k: _with_leaf(v, rest, ref) if k == step else v for k, v in items.items()}
     values = [
-        _with_leaf(item, rest, ref) if str(index) == step else item
+        _with_leaf(item, rest, ref) if index == step else item
         for index, item in enumerate(cast("list[Any]", tree))
     ]
     return values if isinstance(tree, list) else tuple(values)

@@ -52,12 +52,20 @@ class Origin(Protocol):
         """Records a symbolic input, or makes one like a spec but for some options."""
         ...
 
+    def current(self, layer: Layer) -> Any:
+        """Returns a live layer as it will be: the origin, or one made with the changes."""
+        ...
+
     def hides_masks(self, graph: "Graph", refs: "list[Ref]") -> bool:
         """Tells whether tensors carry masks that the graph does not show."""
         ...
 
     def settled(self, graph: "Graph") -> "Graph":
         """Returns a graph as it is once it was built."""
+        ...
+
+    def conversion(self, given: Spec, wanted: Spec) -> list[tuple[Layer, Call]]:
+        """Returns the operations by which a model adjusts a tensor to one of its inputs."""
         ...
 
     def accepts(self, layer: Layer, argument: str) -> bool:

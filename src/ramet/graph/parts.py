@@ -1,7 +1,8 @@
 """The parts of a graph: tensors, calls and layers, as plain frozen data."""
 
+import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ramet.graph.tree import Tree, leaves
@@ -126,3 +127,24 @@ class Layer:
     """Not 0 for a layer that is another than those with the same origin."""
     edit: Edit | None = field(default=None, repr=False, compare=False)
     """The edit that brought the layer in or changed it last."""
+
+    @property
+    def identity(self) -> tuple[int, int]:
+        """What is the same for two records of one layer."""
+        return id(self.origin), self.apart
+
+    def is_record_of(self, other: "Layer") -> bool:
+        """Tells whether two records say the same of the same layer."""
+        return (
+            self.identity == other.identity
+            and self.changes == other.changes
+            and (self.graph is other.graph or self.edit is other.edit)
+        )
+
+
+_APART = itertools.count(1)
+
+
+def apart(layer: Layer) -> Layer:
+    """Returns a record of a new layer, that is another than any with the same origin."""
+    return replace(layer, apart=next(_APART))
