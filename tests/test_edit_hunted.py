@@ -312,6 +312,19 @@ def test_merge_does_not_share_inputs_of_other_dtypes():
         ramet.merge([first, second])
 
 
+@fails("the values of copied metrics are put off and never made", on=("jax",))
+def test_metrics_of_the_new_model_are_its_own():
+    x = keras.Input((4,), name="x")
+    model = keras.Model(x, layers.Dense(1, name="o")(x))
+    metric = keras.metrics.MeanSquaredError(name="error")
+    model.compile("sgd", loss="mse", metrics=[metric])
+    model.fit(X, X[:, :1], verbose=0)
+    made = ramet.trace(model).insert_after("x", layers.Identity(name="i")).build()
+    copied = made._compile_config.config["metrics"][0]
+    for new, old in zip(copied.variables, metric.variables, strict=True):
+        assert new._value is not old._value
+
+
 # --- crashes -----------------------------------------------------------------------------
 
 
@@ -342,12 +355,13 @@ def test_losses_by_name_follow_a_rename():
     made.fit(X, {"q": X[:, :1], "p": X[:, :1]}, verbose=0)
 
 
-@fails("compile raises a bare ValueError of Keras when an output has another name")
+@fails("nor do they follow an output that is inserted after")
 def test_losses_by_name_when_an_output_is_another_layer():
     x = keras.Input((4,), name="x")
     model = keras.Model(x, [layers.Dense(1, name="o")(x), layers.Dense(1, name="p")(x)])
     model.compile("sgd", loss={"o": "mse", "p": "mae"}, metrics={"o": "mae"})
-    ramet.trace(model).insert_after("o", layers.ReLU(name="r")).build()
+    made = ramet.trace(model).insert_after("o", layers.ReLU(name="r")).build()
+    made.fit(X, {"r": X[:, :1], "p": X[:, :1]}, verbose=0)
 
 
 @fails("a part is made by Keras's own constructor, which recurs")
@@ -370,7 +384,8 @@ def test_a_part_of_a_long_chain():
 def test_split_at_a_product_with_a_number():
     x = keras.Input((4,), name="x")
     model = keras.Model(x, layers.Dense(2)(ops.multiply(x, 0.5)))
-    head, tail = (part.build() for part in ramet.trace(model).split("multiply"))
+    graph = ramet.trace(model)
+    head, tail = (part.build() for part in graph.split(graph.select(kind="Multiply").one()))
     assert not tail.inputs[0].sparse
     close(tail(head(X)), model(X))
 
@@ -426,6 +441,9 @@ def test_arguments_under_keys_with_dots():
         def call(self, inputs):
             return inputs["a.b"] - inputs["c"]
 
+        def compute_output_spec(self, inputs):
+            return keras.KerasTensor(inputs["c"].shape, inputs["c"].dtype)
+
     x = keras.Input((4,), name="x")
     model = keras.Model(x, Difference(name="d")({"a.b": x, "c": x * 2}))
     close(ramet.trace(model).insert_on("d", 0, layers.Rescaling(2.0)).build()(X), 0 * X)
@@ -434,7 +452,7 @@ def test_arguments_under_keys_with_dots():
 # --- messages ----------------------------------------------------------------------------
 
 
-@fails("an error that Keras raises while a layer is called passes through as it is")
+@fails("an error that Keras raises passes through as it is", on=("torch",))
 def test_shapes_that_do_not_fit_name_the_edit():
     x = keras.Input((4,), name="x")
     model = keras.Model(x, layers.Add(name="s")([x, layers.Dense(4, name="d")(x)]))
@@ -562,7 +580,7 @@ def test_tensors_in_keywords_and_structures():
             return inputs * scale + extra["z"][0]
 
     x = keras.Input((4,), name="x")
-    model = keras.Model(x, Scaled(name="k")(x, scale=x + 1, extra={"z": [x * 2]}))
+    model = keras.Model(x, Scaled(name="k")(x, scale=x + 1, extra={"z": [x + 2]}))
     graph = ramet.trace(model).insert_on("k", "scale", layers.Rescaling(2.0))
     close(graph.rewire("k", "extra.z.0", "x").build()(X), X * 2 * (X + 1) + X)
 
