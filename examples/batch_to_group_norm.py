@@ -1,22 +1,10 @@
-"""Batch norm to group norm, for batches too small for statistics."""
+"""Batch norm to group norm, for batches that are too small for statistics."""
 
 import keras
 import numpy as np
 from keras import layers
 
 import ramet
-
-
-def small_resnet() -> keras.Model:
-    """Builds a residual network with batch norm."""
-    inputs = keras.Input((16, 16, 3), name="image")
-    x = stem = layers.Conv2D(16, 3, padding="same", name="stem")(inputs)
-    for number in (1, 2):
-        x = layers.BatchNormalization(name=f"norm{number}")(x)
-        x = layers.ReLU(name=f"relu{number}")(x)
-        x = layers.Conv2D(16, 3, padding="same", name=f"conv{number}")(x)
-    x = layers.GlobalAveragePooling2D(name="pool")(layers.Add(name="add")([stem, x]))
-    return keras.Model(inputs, layers.Dense(4, name="head")(x), name="resnet")
 
 
 def group_norm(old: layers.BatchNormalization) -> layers.GroupNormalization:
@@ -26,25 +14,29 @@ def group_norm(old: layers.BatchNormalization) -> layers.GroupNormalization:
 
 def main() -> None:
     """Replaces every batch norm; what one image gives no longer depends on the others."""
-    model = small_resnet()
-    gammas = [layer for layer in model.layers if isinstance(layer, layers.BatchNormalization)]
-    for layer in gammas:
-        layer.gamma.assign(np.linspace(0.5, 1.5, 16))  # as if it were trained
+    model = keras.Sequential([keras.Input((16, 16, 3))])
+    for number in (1, 2):
+        model.add(layers.Conv2D(16, 3, name=f"conv{number}"))
+        model.add(layers.BatchNormalization(name=f"norm{number}"))
+        model.add(layers.ReLU(name=f"relu{number}"))
+        model.get_layer(f"norm{number}").gamma.assign(np.linspace(0.5, 1.5, 16))  # as if trained
     graph = ramet.trace(model).select(kind=layers.BatchNormalization).replace(group_norm)
     print(graph.journal)
     print(graph.transfer_report())
 
     grouped = graph.build()
-    for old in gammas:
-        new = keras.ops.convert_to_numpy(grouped.get_layer(old.name).gamma)
-        assert np.allclose(new, np.linspace(0.5, 1.5, 16)), "gamma was not taken over"
+    for name in ("norm1", "norm2"):
+        gamma = keras.ops.convert_to_numpy(grouped.get_layer(name).gamma)
+        assert np.allclose(gamma, np.linspace(0.5, 1.5, 16)), "gamma was not taken over"
     images = np.random.default_rng(0).normal(size=(8, 16, 16, 3)).astype("float32")
-    for norm, net in {"batch": model, "group": grouped}.items():
+    changes = []
+    for net in (model, grouped):
         outputs = (net(x, training=True)[:1] for x in (images[:1], images))
         alone, together = map(keras.ops.convert_to_numpy, outputs)
-        change = np.abs(alone - together).max()
-        print(f"{norm} norm: 7 more images in the batch change the first one's output by {change:.1g}")
-    assert change < 1e-5, f"an image still depends on its batch: {change}"
+        changes.append(np.abs(alone - together).max())
+    assert changes[1] < 1e-5 < changes[0], f"an image still depends on its batch: {changes}"
+    print("seven more images in the batch change the output of the first by up to")
+    print(f"{changes[0]:.2g} with batch norm, {changes[1]:.2g} with group norm")
 
 
 if __name__ == "__main__":

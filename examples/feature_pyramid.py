@@ -11,7 +11,9 @@ LEVELS = {f"C{level}": f"conv{level}_block{last}_out" for level, last in
 
 def main() -> None:
     """Extracts a model that gives a dict of feature maps."""
-    resnet = keras.applications.ResNet50(weights=None, classifier_activation=None, input_shape=(64, 64, 3))
+    resnet = keras.applications.ResNet50(
+        weights=None, classifier_activation=None, input_shape=(64, 64, 3)
+    )
     graph = ramet.trace(resnet).extract(outputs=LEVELS)
     print(graph.journal)
     pyramid = graph.build(name="pyramid")

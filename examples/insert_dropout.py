@@ -16,7 +16,9 @@ def main() -> None:
     model = keras.Sequential(
         [keras.Input((8,)), *hidden, layers.Dense(3, activation="softmax", name="head")]
     )
-    model.compile(keras.optimizers.Adam(0.01), "sparse_categorical_crossentropy", metrics=["accuracy"])
+    model.compile(
+        keras.optimizers.Adam(0.01), "sparse_categorical_crossentropy", metrics=["accuracy"]
+    )
     model.fit(x, y, epochs=2, verbose=0)
 
     graph = ramet.trace(model)

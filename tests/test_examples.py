@@ -23,4 +23,4 @@ def test_example(path, capsys):
     spec.loader.exec_module(example)
     example.main()
     assert capsys.readouterr().out.strip(), "an example shows what was gained"
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= 60, "it fits on a screen"
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 50, "it fits on a screen"
