@@ -103,9 +103,13 @@ class EditedBuilder(Builder):
     def _place_changed(self) -> None:
         """Makes changed layers, and puts them where the model held the old ones."""
         kept = {id(record.origin) for record in self._records if record.changes is None}
+        remade: dict[tuple[int, int], Any] = {}
         for record in self._records:
             if record.changes is not None:
-                made = self._made[id(record)] = reconfigured(record)
+                key = id(record.origin), record.apart
+                if key not in remade:
+                    remade[key] = reconfigured(record)
+                made = self._made[id(record)] = remade[key]
                 if id(record.origin) not in kept:
                     self.copier.memo[id(record.origin)] = made
             if record.inherits is not None and id(record.inherits) not in kept:
@@ -134,7 +138,8 @@ class EditedBuilder(Builder):
         inputs, outputs = (
             map_tree(tensors.__getitem__, tree) for tree in (self.graph.inputs, self.graph.outputs)
         )
-        made = keras.Model(inputs, outputs, name=name)
+        with internals.deep_recursion(len(self.graph.calls)):
+            made = keras.Model(inputs, outputs, name=name)
         internals.require_where_computed(made)
         return made
 
@@ -289,10 +294,9 @@ class _Calls:
             return False
         if tensor is self._copy_of(old):
             return True
-        masks = [internals.get_keras_mask(each) for each in (tensor, old)]
-        if masks[1] is not None:
-            masks[1] = self._copy_of(masks[1])
-        return masks[0] is masks[1] and internals.same_spec(tensor, old)
+        mask, before = (internals.get_keras_mask(each) for each in (tensor, old))
+        same = before is None if mask is None else mask is self._copy_of(before)
+        return same and internals.same_spec(tensor, old)
 
     def _replay(self, call: Call, *, clean: bool) -> None:
         sources = call.origin.tensors

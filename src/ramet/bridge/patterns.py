@@ -69,9 +69,10 @@ def trace_pattern(function: Callable[..., Any], graph: Graph) -> Pattern:
                 return Pattern(trace_between(inputs, function(*inputs)), written)
         except Exception as error:  # noqa: BLE001 the author's layers do not fit every shape
             failure = error
+    reason = "it has no tensors" if failure is None else internals.reason_of(failure)
     message = (
-        f"pattern '{_name(function)}' cannot be called on any tensor of graph '{graph.name}': "
-        f"{str(failure).strip().partition(chr(10))[0]}"
+        f"pattern '{_name(function)}' cannot be called on any tensor of graph "
+        f"'{graph.name}': {reason}"
     )
     raise OptionError(message) from failure
 

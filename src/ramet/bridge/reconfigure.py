@@ -60,6 +60,6 @@ def reconfigured(layer: Layer) -> Any:
         changed = ", ".join(f"{name}={value!r}" for name, value in changes.items())
         message = (
             f"layer '{layer.name}' ({layer.kind}) cannot be made with {changed}: "
-            f"{str(raised).partition(chr(10))[0]}"
+            f"{internals.reason_of(raised)}"
         )
         raise OptionError(message) from raised

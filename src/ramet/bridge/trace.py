@@ -53,6 +53,22 @@ class Live:
         """Returns the origin of a graph that is a part of this one, or several at once."""
         return Live()
 
+    def hides_masks(self, graph: Graph, refs: list[Ref]) -> bool:
+        """Tells whether tensors carry masks that the graph does not show."""
+        from ramet.bridge.masking.flow import Flow
+
+        flow = Flow()
+        flow.follow(graph)
+        return any(
+            flow.carries["", ref].mask is not None
+            and graph.calls[ref.call].outputs[ref.index].mask is None
+            for ref in refs
+        )
+
+    def settled(self, graph: Graph) -> Graph:
+        """Returns a graph as it is once it was built, on the same weights."""
+        return trace(graph.build(weights="share"))
+
     def is_layer(self, given: Any) -> bool:
         """Tells whether something is a live layer."""
         return isinstance(given, keras.Operation)

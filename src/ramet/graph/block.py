@@ -24,7 +24,7 @@ def replace_block(graph: "Graph", start: Tree, end: Tree, given: Any) -> "Graph"
     inside = _calls_between(graph, starts, ends)
     live = graph.live_origin()
     made = given
-    if callable(given) and not live.is_layer(given):
+    if callable(given) and not isinstance(given, type) and not live.is_layer(given):
         made = given([graph.layers[key].origin for key in _layers(graph, inside)])
     new = live.layer(made, "what replaces the block")
     shown = [" and ".join(f"'{ref.call}'" for ref in refs) for refs in (starts, ends)]

@@ -31,6 +31,8 @@ def replace_layer(graph: "Graph", path: str, given: New, weights: str) -> "Graph
     _check_not_input(inner, old, "replaced; use with_inputs")
     new = _new_layer(graph, given, old, f"what replaces '{path}'")
     edit = Edit(f"replace '{path}' ({old.kind}) by {_described(graph, new)}")
+    if _has_weights(new):
+        weights = "fresh"  # It brings its own.
     new = dataclasses.replace(new, inherits=_weights_of(old), weights=weights, edit=edit)
     if one is not None:
         changed = edit_inside(
@@ -296,7 +298,8 @@ def _maker(graph: "Graph", ref: Ref) -> Layer | None:
 def _new_layer(graph: "Graph", given: New, old: Layer | None, where: str) -> Layer:
     """Records a layer that a user gives, or whose function makes it of the old one."""
     made = given
-    if callable(given) and not graph.live_origin().is_layer(given):
+    is_function = callable(given) and not isinstance(given, type)
+    if is_function and not graph.live_origin().is_layer(given):
         made = given(None if old is None else old.origin)
     return graph.live_origin().layer(made, where)
 
@@ -305,6 +308,10 @@ def _weights_of(old: Layer) -> Any:
     """Returns the live layer whose weights the one in its place takes over."""
     fresh = old.inherits is not None and not getattr(old.origin, "built", False)
     return old.inherits if fresh else old.origin
+
+
+def _has_weights(layer: Layer) -> bool:
+    return bool(getattr(layer.origin, "built", False) and getattr(layer.origin, "weights", ()))
 
 
 def _described(graph: "Graph", new: Layer) -> str:

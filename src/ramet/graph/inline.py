@@ -107,7 +107,7 @@ def _inline_call(
     graph: "Graph", draft: Draft, call: Call, inner: "Graph", names: dict[str, str]
 ) -> None:
     _check_plain(graph, call)
-    given = flat(call.args[0] if call.args else call.kwargs["inputs"])
+    given: list[Ref] = flat(call.args[0] if call.args else call.kwargs["inputs"])
     mapping: dict[Ref, Ref] = dict(zip(flat(inner.inputs), given, strict=True))
     moved = [item for item in inner.calls.values() if Ref(item.name) not in mapping]
     taken = {*draft.calls}
@@ -119,6 +119,8 @@ def _inline_call(
     def new(leaf: Any) -> Any:
         return mapping[leaf] if isinstance(leaf, Ref) else leaf
 
+    # A mask comes in by the outer tensors, and what it does inside is not recorded.
+    masked = any(draft.calls[ref.call].outputs[ref.index].mask is not None for ref in given)
     last = call.refs[-1].call if call.refs else None
     for item in moved:
         key = names[cast("str", item.layer)]
@@ -132,11 +134,12 @@ def _inline_call(
             kwargs={**map_tree(new, item.kwargs), **extra},
             derived=item.derived - extra.keys(),
             outputs=tuple(dataclasses.replace(s, mask=new(s.mask)) for s in item.outputs),
+            edit=draft.edit if masked else item.edit,
         )
         draft.place(name, after=last)
         last = name
     outputs = {Ref(call.name, i): mapping[ref] for i, ref in enumerate(flat(inner.outputs))}
-    draft.redirect(outputs, mark=False)
+    draft.redirect(outputs, mark=masked)
     draft.forget({call.name})
 
 

@@ -72,8 +72,11 @@ from ramet.bridge.internals.layers import (
     variable_key,
 )
 from ramet.bridge.internals.surroundings import (
+    deep_recursion,
     fixed_randomness,
     raised_by_user,
+    raised_in_a_call,
+    reason_of,
     seed_globals,
     untouched_names,
     untouched_randomness,
@@ -139,6 +142,7 @@ __all__ = [
     "calls_of",
     "compile_arguments",
     "count_calls",
+    "deep_recursion",
     "empty_like",
     "equal_constants",
     "fillable_masks",
@@ -182,6 +186,8 @@ __all__ = [
     "producer",
     "ragged_spec",
     "raised_by_user",
+    "raised_in_a_call",
+    "reason_of",
     "rename_layer",
     "replace_items",
     "require_where_computed",

@@ -77,7 +77,9 @@ def rename_layer(layer: Any, name: str, *, variables: bool) -> None:
 def _renamed_path(path: str, old: str, new: str) -> str:
     steps = path.split("/")
     if old in steps:
-        steps[steps.index(old)] = new
+        at = steps.index(old)
+        flattened = at > 0 and new == f"{steps[at - 1]}_{old}"
+        steps[at - flattened : at + 1] = [new]
     return "/".join(steps)
 
 
