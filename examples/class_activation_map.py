@@ -30,7 +30,8 @@ def main() -> None:
     tapped = flat.extract(outputs={"maps": "backbone_conv2", "scores": "head"}).build()
 
     photo = np.random.default_rng(0).normal(size=(1, 32, 32, 3)).astype("float32")
-    maps, scores = (keras.ops.convert_to_numpy(tapped(photo)[key])[0] for key in ("maps", "scores"))
+    outputs = tapped.predict(photo, verbose=0)
+    maps, scores = outputs["maps"][0], outputs["scores"][0]
     kernel, bias = tapped.get_layer("head").get_weights()
     found = int(scores.argmax())
     cam = maps @ kernel[:, found]

@@ -13,7 +13,6 @@ def main() -> None:
     sequences = rng.normal(size=(32, 12, 3)).astype("float32")
     inputs = keras.Input((None, 3), name="sequence")
     x = layers.LSTM(8, return_sequences=True, name="lstm")(inputs)
-    x = layers.GRU(8, return_sequences=True, name="gru")(x)
     model = keras.Model(inputs, layers.Dense(1, name="next")(x), name="forecast")
     model.compile("adam", "mse")
     model.fit(sequences, sequences.cumsum(axis=1)[..., :1], epochs=2, verbose=0)
