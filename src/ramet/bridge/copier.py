@@ -25,6 +25,11 @@ _LOCKS = (type(threading.Lock()), type(threading.RLock()))
 _LOCK_HINT = ", or write a get_config() from which the layer can be made with one of its own"
 
 
+def _tracks(name: str, value: Any) -> bool:
+    """Tells whether an attribute leads to the layers that a model tracks."""
+    return name in internals.TRACKING_FIELDS or isinstance(value, internals.TRACKED_COLLECTIONS)
+
+
 class Copier(PlainCopier):
     """Copies Keras objects and what they hold, each object once."""
 
@@ -144,14 +149,16 @@ class Copier(PlainCopier):
         if id(source) not in self._dropped:
             self._set_attributes(source, made, attributes)
         else:
-            tracking = internals.TRACKING_FIELDS
-            own = [item for item in attributes if item[0] not in tracking]
+            rest = [item for item in attributes if _tracks(*item)]
+            own = [item for item in attributes if not _tracks(*item)]
             self._set_attributes(source, made, own)
+            for name, value in rest:
+                if name not in internals.TRACKING_FIELDS:
+                    self._copy_items(value)
             # What no attribute reaches is not copied just to be forgotten.
             dropped = [d for d in self._dropped[id(source)] if id(d) not in self.memo]
             absent = {id(layer): object() for layer in dropped}
             self.memo.update(absent)
-            rest = [item for item in attributes if item[0] in tracking]
             self._set_attributes(source, made, rest)
             internals.untrack(made, [*absent.values()])
             for key in absent:
@@ -159,6 +166,14 @@ class Copier(PlainCopier):
         fields = vars(made)
         if internals.LOSS_IDS in fields:
             fields[internals.LOSS_IDS] = {id(loss) for loss in fields[internals.LOSSES]}
+
+    def _copy_items(self, value: Any) -> None:
+        """Copies what a tracked collection holds, but not the tracker that it reports to."""
+        if isinstance(value, internals.TRACKED_COLLECTIONS):
+            for item in value.values() if isinstance(value, dict) else value:
+                self._copy_items(item)
+        else:
+            self.copy(value)
 
     def _set_attributes(self, source: Any, made: Any, attributes: list[tuple[str, Any]]) -> None:
         fields = vars(made)

@@ -27,6 +27,9 @@ from ramet.graph.reach import pruned, written_calls
 from ramet.graph.transfer import Transfer, TransferReport
 from ramet.graph.tree import leaves, map_tree, paired_leaves, same_shape
 
+_LATER = 10**9
+"""Calls of edited graphs come after those that have their recorded numbers."""
+
 
 def build_edited(graph: Graph, *, weights: str, seed: int | None, name: str) -> Any:
     """Makes a model of a graph that was edited after it had been traced."""
@@ -52,6 +55,7 @@ def _build(graph: Graph, weights: str, seed: int | None, name: str) -> "tuple[An
     vars(made)["name"] = name
     name_apart(made, {id(value) for value in builder.copier.memo.values()} | builder.ids())
     check_function(made, "rename one of them")
+    internals.name_outputs(internals.functional_of(made))
     if live.graph is not None and same_shape(live.graph.outputs, graph.outputs):
         compile_alike(live.model, made, builder.copier)
     return made, builder
@@ -194,6 +198,13 @@ class EditedBuilder(Builder):
             self._remade.append((record.origin, made, "fit"))
         return made
 
+    def count(self, output: Any) -> None:
+        """Counts a call that was made, so that each comes after those that it needs."""
+        made = internals.producer(output)
+        if made is not None:
+            self.order[id(made[0])] = len(self.order) + _LATER
+            self.operations[id(made[0].operation)] = made[0].operation
+
     def make_calls(self, graph: Graph) -> dict[Ref, Any]:
         """Makes the calls of a graph again, and only those by running that must be."""
         return _Calls(self, graph).make() if is_edited(graph) else super().make_calls(graph)
@@ -327,6 +338,7 @@ class _Calls:
             made = [self._memo[id(source)] for source in sources]
         else:
             made = self._builder.replay(self._graph, call, self._tensors)
+            self._builder.count(made[0])
         if clean:
             self._memo.update(zip(map(id, sources), made, strict=True))
             self._used.add(id(call.origin.node))
@@ -358,6 +370,7 @@ class _Calls:
             kwargs |= internals.implied_masks(layer, args, kwargs)
         outputs = invoke(self._graph, call, layer, args, kwargs)
         self._check_count(call, len(outputs))
+        self._builder.count(outputs[0])
         for index, (tensor, spec) in enumerate(zip(outputs, call.outputs, strict=False)):
             self._tensors[Ref(call.name, index)] = tensor
             if isinstance(spec.mask, Ref) and internals.get_keras_mask(tensor) is None:

@@ -151,11 +151,11 @@ def _given(graph: "Graph", call: Call, inner: "Graph") -> list[Ref]:
     tree: Any = call.args[0] if call.args else call.kwargs["inputs"]
     wanted: list[Ref] = flat(inner.inputs)
     if isinstance(tree, dict):
-        by_name = cast("dict[str, Ref]", tree)
+        by_name, inputs = cast("dict[str, Any]", tree), inner.inputs
         keys = [ref.call for ref in wanted]
-        if isinstance(inner.inputs, dict):
-            keys = sorted(cast("dict[str, Any]", inner.inputs))
-        if all(key in by_name and isinstance(by_name[key], Ref) for key in keys):
+        if isinstance(inputs, dict):
+            keys = sorted(cast("dict[str, Any]", inputs))
+        if all(isinstance(by_name.get(key), Ref) for key in keys):
             return [by_name[key] for key in keys]
     found: list[Ref] = flat(tree)
     if len(found) != len(wanted):
@@ -170,7 +170,8 @@ def _given(graph: "Graph", call: Call, inner: "Graph") -> list[Ref]:
 def _converted(graph: "Graph", draft: Draft, inner: "Graph", given: list[Ref]) -> list[Ref]:
     """Adds the casts and changes of rank that a nested model makes of its inputs."""
     found: list[Ref] = []
-    for ref, start in zip(given, flat(inner.inputs), strict=True):
+    starts: list[Ref] = flat(inner.inputs)
+    for ref, start in zip(given, starts, strict=True):
         spec = draft.calls[ref.call].outputs[ref.index]
         wanted = inner.calls[start.call].outputs[start.index]
         for layer, call in graph.live_origin().conversion(spec, wanted) if spec.known else ():

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 def layer_paths(graph: "Graph", prefix: str = "") -> Iterator[tuple[str, Layer]]:
     """Yields every layer that the author wrote by path, nested ones after their model."""
-    used = {call.layer for call in written_calls(graph)}
-    for key, layer in graph.layers.items():
-        if key in used:
+    for key in dict.fromkeys(call.layer for call in written_calls(graph)):
+        if key is not None:
+            layer = graph.layers[key]
             yield prefix + key, layer
             if layer.graph is not None:
                 yield from layer_paths(layer.graph, f"{prefix}{key}/")

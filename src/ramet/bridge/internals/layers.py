@@ -59,8 +59,14 @@ def adopt_layers(model: Any, removed: list[Any], *, attributes: bool = True) -> 
             getattr(tracked, "_storage", tracked)[:] = ordered  # where TensorFlow wraps a list
     if locked:
         model._tracker.lock()
-    vars(model)["output_names"] = [maker(tensor).name for tensor in model.outputs]
     return model
+
+
+def name_outputs(function: Any) -> None:
+    """Lets a model call its outputs by the names of the layers that make them."""
+    names = [maker(tensor).name for tensor in function._outputs]
+    if names != list(function.output_names):
+        function.output_names = names
 
 
 def untrack(model: Any, layers: list[Any]) -> None:
@@ -74,6 +80,11 @@ def take_over_attributes(source: Any, made: Any) -> None:
     """Gives a layer made from a config what the config of its class forgets."""
     if getattr(source, "lora_enabled", False) and hasattr(made, "lora_alpha"):
         made.lora_alpha = source.lora_alpha
+    both = [keras.tree.flatten(getattr(layer, "states", None)) for layer in (source, made)]
+    for old, new in zip(*both, strict=False):
+        variables = isinstance(old, keras.Variable) and isinstance(new, keras.Variable)
+        if variables and tuple(old.shape) == tuple(new.shape):
+            new.assign(keras.ops.copy(old.value))
 
 
 def has_vocabulary(layer: Any) -> bool:
