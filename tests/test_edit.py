@@ -211,7 +211,7 @@ def test_more_input_channels(policy, fourth):
         assert np.array_equal(kernel[:, :, 3], old[:, :, fourth])
     statuses = {t.path: t.status for t in graph.transfer_report().transfers}
     assert statuses["stem/kernel"] == "grown"
-    assert statuses["stem/bias"] == "fitted"
+    assert statuses["stem/bias"] == "kept"
     assert statuses["head/kernel"] == "kept"
     kept(model, edited, but=("stem",))
 

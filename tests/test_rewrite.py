@@ -74,8 +74,7 @@ def test_what_was_matched_can_be_kept_and_read():
     model = warm(network())
 
     def pattern(x):
-        conv = ramet.any_layer(layers.Conv2D)
-        conv.name = "conv"
+        conv = ramet.any_layer(layers.Conv2D, name="conv")
         return layers.BatchNormalization(name="norm")(conv(x))
 
     edited = ramet.rewrite(model, pattern, folded).build()

@@ -38,7 +38,7 @@ class Explanation:
         return "\n".join(lines)
 
 
-def any_layer(kind: type, **constraints: Any) -> AnyLayer:
+def any_layer(kind: type, *, name: str | None = None, **constraints: Any) -> AnyLayer:
     """Stands in a pattern for every layer of a kind, with some arguments if named.
 
     `layers.Conv2D(64, 3)` in a pattern asks for 64 filters of size 3;
@@ -46,12 +46,13 @@ def any_layer(kind: type, **constraints: Any) -> AnyLayer:
 
     Args:
         kind: A class of layers; a subclass will do.
+        name: Name in the pattern, under which a replacement finds it in `match`.
         **constraints: Config entries that the layer must have.
     """
     if not isinstance(cast("Any", kind), type):
         message = f"any_layer takes a class of layers, got {kind!r}"
         raise OptionError(message)
-    return AnyLayer(kind, constraints)
+    return AnyLayer(kind, name, constraints)
 
 
 def rewrite(
@@ -74,7 +75,8 @@ def rewrite(
         pattern: From tensors to one tensor, or several.
         replacement: From as many tensors to as many. If it has a parameter `match`, that
             is a dict of copies of the matched layers, weights included, by their names
-            in the pattern; calling one keeps it.
+            in the pattern (automatic names count from there: `dense`, `dense_1`). Calling
+            one keeps the layer.
         explain: Whether to tell matches and near misses instead.
         missing_ok: Whether it is all right if the pattern is found nowhere.
 
@@ -146,7 +148,7 @@ def _replaced(  # noqa: PLR0913, PLR0917 all of it is one match
         inner = cast("Graph", inner.layers[key].graph)
     tensors = [match.tensors[ref] for ref in leaves(wanted.inputs)]
     specs = [inner.calls[ref.call].outputs[ref.index] for ref in tensors]
-    layers = {key: inner.layers[found] for key, found in match.layers.items()}
+    layers = {key: inner.layers[match.layers[key]] for key in wanted.layers if key in match.layers}
     new = replacement.traced(specs, layers)
     ends = [Ref(match.calls[ref.call], ref.index) for ref in leaves(wanted.outputs)]
     given = list(leaves(new.outputs))
@@ -156,7 +158,8 @@ def _replaced(  # noqa: PLR0913, PLR0917 all of it is one match
             f"{counted(len(given), 'tensor')}; let both give as many"
         )
         raise GraphError(message)
-    edit = Edit(f"rewrite {', '.join(match.calls.values())} by {replacement.name}")
+    found = [match.calls[name] for name in wanted.calls if name in match.calls]
+    edit = Edit(f"rewrite {', '.join(found)} by {replacement.name}")
 
     def change(target: Graph) -> Graph:
         draft = Draft(target, edit)

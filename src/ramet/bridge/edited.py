@@ -221,11 +221,13 @@ class EditedBuilder(Builder):
                 if remade or not record.origin.built:
                     self.taken |= dict.fromkeys(map(id, made.variables), ("fresh", None))
                 if record.inherits is not None:
-                    self._remade.append((record.inherits, made, record.weights))
+                    self.taken |= take_over(record.inherits, made, record.weights)
                 if remade:
                     self._remade.append((record.origin, made, record.weights))
         for source, made, policy in self._remade:
-            self.taken |= take_over(source, made, policy)
+            taken = take_over(source, made, policy)
+            kept = {key: ("kept", None) for key, (how, _) in taken.items() if how == "fitted"}
+            self.taken |= taken | kept
 
     def transfer_of(self, variable: Any) -> Transfer:
         """Tells what became of a variable of the new model."""
@@ -378,9 +380,11 @@ class _Calls:
 
     def _check_count(self, call: Call, given: int) -> None:
         """Checks that a call gave every output that is used, and no more than the graph knows."""
+        known = len(call.outputs)
+        if given == known:
+            return
         used = {ref: f"'{c.name}'" for c in self._graph.calls.values() for ref in c.written_refs}
         used |= dict.fromkeys(leaves(self._graph.outputs), "the model's outputs")
-        known = len(call.outputs)
         missing = [i for i in range(given, known) if Ref(call.name, i) in used]
         if missing or given > known:
             who = used.get(Ref(call.name, missing[0])) if missing else None

@@ -32,7 +32,10 @@ def invoke(graph: Graph, call: Call, layer: Any, args: Any, kwargs: Any) -> list
         before = "" if call.origin is None else _shapes(call.origin.node.input_tensors)
         expected = f" where it took {before}" if before and before != found else ""
         reason = internals.reason_of(error)
-        message = f"{where} cannot take {found}{expected}: {reason}{_blame(graph, call)}"
+        remedy = ""
+        if expected and getattr(layer, "built", False) and getattr(layer, "weights", None):
+            remedy = f"; configure('{layer.name}', weights='grow') makes it again for these shapes"
+        message = f"{where} cannot take {found}{expected}: {reason}{remedy}{_blame(graph, call)}"
         raise GraphError(message) from error
     return keras.tree.flatten(outputs)
 

@@ -24,9 +24,9 @@ _TRIES = 200
 class AnyLayer(keras.Layer):
     """Stands in a pattern for every layer of a kind; `ramet.any_layer` makes one."""
 
-    def __init__(self, kind: type, constraints: dict[str, Any]) -> None:
+    def __init__(self, kind: type, name: str | None, constraints: dict[str, Any]) -> None:
         """Remembers what is asked for."""
-        super().__init__()
+        super().__init__(name=name or internals.automatic_name(kind))
         self.kind = kind
         self.constraints = constraints
 
@@ -67,7 +67,7 @@ def trace_pattern(function: Callable[..., Any], graph: Graph) -> Pattern:
     for shapes in itertools.islice(itertools.product(specs, repeat=len(names)), _TRIES):
         inputs = [keras.Input(batch_shape=shape, dtype=dtype) for shape, dtype in shapes]
         try:
-            with internals.untouched_names(), internals.noted_arguments() as written:
+            with internals.fresh_names(), internals.noted_arguments() as written:
                 return Pattern(trace_between(inputs, function(*inputs)), written)
         except Exception as error:  # noqa: BLE001 the author's layers do not fit every shape
             failure = error

@@ -24,7 +24,7 @@ def check_changes(layer: Layer, changes: Mapping[str, Any]) -> None:
         if name == "name":
             message = f"layer '{layer.name}' gets another name by rename, not by configure"
             raise OptionError(message)
-        if name not in config:
+        if name not in config and name != "trainable":
             known = ", ".join(key for key in config if key != "name")
             message = (
                 f"layer '{layer.name}' ({layer.kind}) has no argument '{name}'"
@@ -53,10 +53,14 @@ def reconfigured(layer: Layer) -> Any:
         OptionError: If its class does not accept them.
     """
     changes = {key: _own(value) for key, value in (layer.changes or {}).items()}
-    config = {**_config_of(layer), **changes}
+    config = _config_of(layer)
+    trainable = None if "trainable" in config else changes.pop("trainable", None)
+    config |= changes
     try:
         with internals.untouched_names():
             made = type(layer.origin).from_config(config)
+            if trainable is not None:
+                made.trainable = trainable
     except Exception as error:  # noqa: BLE001 a config fails in as many ways as there are authors
         raised = internals.unwrapped(error)
         changed = ", ".join(f"{name}={value!r}" for name, value in changes.items())

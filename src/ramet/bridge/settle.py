@@ -86,6 +86,7 @@ def compile_alike(model: Any, made: Any, copier: Copier) -> None:
                 f"{problem.kind}; compile the new model yourself, from an uncompiled one"
             )
             raise CopyError(message) from problem
+        copier.drain()
         if isinstance(optimizer, internals.BaseOptimizer):
             optimizer = type(optimizer).from_config(optimizer.get_config())
         made.compile(optimizer=optimizer, **new)

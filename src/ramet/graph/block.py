@@ -32,6 +32,10 @@ def replace_block(graph: "Graph", start: Tree, end: Tree, given: Any) -> "Graph"
         f"replace {len(inside)} calls between {shown[0]} and {shown[1]} by {new.kind} '{new.name}'"
     )
     draft = Draft(graph, edit)
+    outside = {call.layer for call in graph.calls.values() if call.name not in inside}
+    for key in _layers(graph, inside):
+        if key not in outside:
+            del draft.layers[key]
     key = draft.add_layer(dataclasses.replace(new, edit=edit))
     name = unique_name(key, draft.calls)
     tree: Tree = map_tree(lambda place: find_ref(graph, place), start)

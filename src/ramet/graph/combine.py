@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ramet.errors import GraphError, OptionError
-from ramet.graph.draft import Draft
+from ramet.graph.draft import UNKNOWN, Draft
 from ramet.graph.inline import flat
 from ramet.graph.journal import Journal
 from ramet.graph.names import unique_name
@@ -24,7 +24,7 @@ def merge(graphs: Sequence["Graph"], inputs: str, outputs: Any, name: str | None
         raise OptionError(message)
     names = [graph.name for graph in graphs]
     edit = Edit(f"merge {', '.join(repr(n) for n in names)} on {inputs} inputs")
-    joined = _Joined(edit)
+    joined = _Joined(edit, shares_inputs=inputs == "shared")
     trees = [joined.add(graph, _label(names, at)) for at, graph in enumerate(graphs)]
     if inputs == "shared":
         joined.share_inputs(graphs, [inp for inp, _ in trees])
@@ -32,17 +32,20 @@ def merge(graphs: Sequence["Graph"], inputs: str, outputs: Any, name: str | None
     else:
         starts = [ref for inp, _ in trees for ref in flat(inp)]
     ends: Tree = [ref for _, out in trees for ref in flat(out)]
-    if outputs is not None:
+    live = graphs[0].live_origin()
+    if live.is_layer(outputs):
+        joined.add_call(apart(live.layer(outputs, "what joins the outputs")), ends)
+        ends = Ref([*joined.calls][-1])
+    elif outputs is not None:
         ends = _chosen(outputs, names, [out for _, out in trees])
-    label = name or "_".join(names)
-    return joined.graph(graphs, starts, ends, label)
+    return joined.graph(graphs, starts, ends, name or "_".join(names))
 
 
 def chain(graphs: Sequence["Graph"], name: str | None) -> "Graph":
     """Puts graphs end to end: each takes what the one before it gives."""
     names = [graph.name for graph in graphs]
     edit = Edit(f"chain {', '.join(repr(n) for n in names)}")
-    joined = _Joined(edit)
+    joined = _Joined(edit, shares_inputs=True)
     starts, ends = joined.add(graphs[0], _label(names, 0))
     for at, graph in enumerate(graphs[1:], 1):
         wanted, after = joined.add(graph, _label(names, at))
@@ -80,8 +83,9 @@ def _chosen(outputs: Any, names: list[str], trees: list[Tree]) -> Tree:
 class _Joined:
     """The parts of several graphs, with names that do not clash."""
 
-    def __init__(self, edit: Edit) -> None:
+    def __init__(self, edit: Edit, *, shares_inputs: bool) -> None:
         self.edit = edit
+        self._shares_inputs = shares_inputs
         self.layers: dict[str, Layer] = {}
         self.calls: dict[str, Call] = {}
         self.renamed: list[str] = []
@@ -106,7 +110,8 @@ class _Joined:
                 layer = moved.setdefault(layer.identity, apart(layer))  # noqa: PLW2901 another now
             if key in self.layers:
                 new = unique_name(f"{label}_{key}", self.layers).replace("#", "_")
-                self.renamed.append(f"'{key}' of '{label}' is now '{new}'")
+                if layer.kind != "InputLayer" or not self._shares_inputs:
+                    self.renamed.append(f"'{key}' of '{label}' is now '{new}'")
             keys[key] = new
             name = layer.name if new == key else new
             self.layers[new] = dataclasses.replace(layer, name=name)
@@ -133,11 +138,21 @@ class _Joined:
             )
         return map_tree(new_ref, graph.inputs), map_tree(new_ref, graph.outputs)
 
+    def add_call(self, layer: Layer, tensors: list[Ref]) -> None:
+        """Takes a layer in that reads several tensors."""
+        key = unique_name(layer.name, {*self.layers, *self.calls}).replace("#", "_")
+        self.layers[key] = dataclasses.replace(layer, name=key, edit=self.edit)
+        self.calls[key] = Call(key, key, (tensors,), {}, (UNKNOWN,), edit=self.edit)
+
     def share_inputs(self, graphs: Sequence["Graph"], trees: list[Tree]) -> None:
         """Lets all graphs read the inputs of the first."""
         first = flat(trees[0])
+        names = [ref.call for ref in flat(graphs[0].inputs)]
         for graph, tree in zip(graphs[1:], trees[1:], strict=True):
             others = flat(tree)
+            theirs = [ref.call for ref in flat(graph.inputs)]
+            if sorted(theirs) == sorted(names):
+                others = [others[theirs.index(name)] for name in names]
             specs = [[self.calls[ref.call].outputs[0] for ref in refs] for refs in (first, others)]
             if len(first) != len(others) or not all(map(_compatible, *specs)):
                 shown = [", ".join(f"{s.dtype}{s.shape}" for s in each) for each in specs]
@@ -174,7 +189,11 @@ class _Joined:
             journal=Journal((*entries, edit)),
         )
         draft = Draft(whole, edit)
-        draft.redirect({ref: self.current(ref) for ref in self._instead})
+        same = all(
+            whole.calls[ref.call].outputs[ref.index] == whole.calls[new.call].outputs[new.index]
+            for ref, new in ((ref, self.current(ref)) for ref in self._instead)
+        )
+        draft.redirect({ref: self.current(ref) for ref in self._instead}, mark=not same)
         draft.forget({ref.call for ref in self._instead})
         draft.outputs = map_tree(self.current, outputs)
         return draft.done()

@@ -101,6 +101,8 @@ class Editable:
     ) -> Selection:
         """Selects layers, also in nested models, for which everything that is asked holds.
 
+        Inputs are selected only by kind or by their very name.
+
         Args:
             kind: A class of layers, its name, or a tuple of them.
             name: A glob. With `/` it is a path into nested models, such as

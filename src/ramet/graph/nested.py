@@ -36,7 +36,7 @@ def edit_inside(
             return dataclasses.replace(layer, graph=new, edit=edit)
         return layer
 
-    return _rebuilt(graph, edit, renewed, lambda outer: outer, {})
+    return rebuilt(graph, edit, renewed, lambda outer: outer)
 
 
 def edit_everywhere(
@@ -58,7 +58,7 @@ def edit_everywhere(
             inner = change(inner, key)
         return inner
 
-    return _rebuilt(graph, edit, lambda layer: layer, changed, {})
+    return rebuilt(graph, edit, lambda layer: layer, changed)
 
 
 def nested_graph(layer: Layer) -> "Graph":
@@ -69,6 +69,23 @@ def nested_graph(layer: Layer) -> "Graph":
     return layer.graph
 
 
+def rebuilt(
+    graph: "Graph",
+    edit: Edit,
+    renew: Callable[[Layer], Layer],
+    change: Callable[["Graph"], "Graph"],
+) -> "Graph":
+    """Applies changes to layers and graphs from the inside out, to each graph once.
+
+    Args:
+        graph: The outermost graph.
+        edit: What is done.
+        renew: Gives the new record of a layer, or the same.
+        change: Gives the new graph for one whose layers are renewed, or the same.
+    """
+    return _rebuilt(graph, edit, renew, change, {})
+
+
 def _rebuilt(
     graph: "Graph",
     edit: Edit,
@@ -76,7 +93,6 @@ def _rebuilt(
     change: Callable[["Graph"], "Graph"],
     done: dict[int, "Graph"],
 ) -> "Graph":
-    """Applies changes to layers and graphs from the inside out, to each graph once."""
     if id(graph) in done:
         return done[id(graph)]
     renewed: dict[str, Layer] = {}

@@ -1,14 +1,15 @@
 """Other names for layers."""
 
 import dataclasses
+from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from ramet.errors import GraphError, OptionError
 from ramet.graph.draft import Draft, with_entry
-from ramet.graph.locate import calls_of_layer, descend, find_layer
-from ramet.graph.nested import edit_everywhere
-from ramet.graph.parts import Edit, Layer
+from ramet.graph.locate import descend, find_layer
+from ramet.graph.nested import rebuilt
+from ramet.graph.parts import Edit
 from ramet.graph.reach import written_calls
 
 if TYPE_CHECKING:
@@ -24,54 +25,57 @@ def rename(graph: "Graph", names: Mapping[str, str]) -> "Graph":
         check_name(new, f"the new name of '{old}'")
     pairs = ", ".join(f"'{old}' to '{new}'" for old, new in names.items())
     edit = Edit(f"rename {pairs}")
-    records: dict[str, Layer] = {}
-    for path in names:
-        _, inner, name = descend(graph, path)
-        records[path] = inner.layers[find_layer(inner, name)]
-    changed = graph
-    for number, path in enumerate(names if len(names) > 1 else ()):
-        changed = _renamed(changed, records[path], f"{number}\0", edit)
+    new_names: dict[tuple[int, int], str] = {}
     for path, new in names.items():
-        changed = _renamed(changed, records[path], new, edit)
-    return with_entry(changed, edit)
+        _, inner, name = descend(graph, path)
+        new_names[inner.layers[find_layer(inner, name)].identity] = new
+    return with_entry(_renamed(graph, new_names, edit), edit)
 
 
 def prefix(graph: "Graph", text: str) -> "Graph":
     """Puts a text before the name of every layer, but not of those in nested models."""
     check_name(text, "a prefix")
     edit = Edit(f"prefix '{text}'")
-    return with_entry(prefixed(graph, text, edit), edit)
+    keys = {call.layer: None for call in written_calls(graph) if call.layer is not None}
+    layers = [graph.layers[key] for key in keys]
+    names = {layer.identity: f"{text}{layer.name}" for layer in layers}
+    return with_entry(_renamed(graph, names, edit), edit)
 
 
-def prefixed(graph: "Graph", text: str, edit: Edit) -> "Graph":
-    """Puts a text before the name of every layer, without a line in the journal."""
-    changed = graph
-    for key in {call.layer: None for call in written_calls(graph) if call.layer is not None}:
-        layer = graph.layers[key]
-        changed = _renamed(changed, layer, f"{text}{layer.name}", edit)
-    return changed
+def _renamed(graph: "Graph", names: dict[tuple[int, int], str], edit: Edit) -> "Graph":
+    """Gives layers other names in a graph and in those nested in it."""
+
+    def change(target: "Graph") -> "Graph":
+        found = {k: names[v.identity] for k, v in target.layers.items() if v.identity in names}
+        return _with_names(target, found, edit) if found else target
+
+    return rebuilt(graph, edit, lambda layer: layer, change)
 
 
-def _renamed(graph: "Graph", record: Layer, new: str, edit: Edit) -> "Graph":
-    def change(target: "Graph", key: str) -> "Graph":
-        if new != key and new in target.layers:
-            message = f"graph '{target.name}' has a layer '{new}' already; choose another name"
+def _with_names(graph: "Graph", names: dict[str, str], edit: Edit) -> "Graph":
+    """Gives layers of one graph other names, by key."""
+    counts = Counter(names.values())
+    for key, new in names.items():
+        if counts[new] > 1 or (new in graph.layers and new not in names):
+            message = (
+                f"graph '{graph.name}' has a layer '{new}' already; choose another for '{key}'"
+            )
             raise GraphError(message)
-        draft = Draft(target, edit)
-        calls = calls_of_layer(target, key)
-        draft.layers = {
-            (new if k == key else k): (dataclasses.replace(v, name=new) if k == key else v)
-            for k, v in draft.layers.items()
-        }
-        for call in calls:
-            specs = call.outputs
-            if target.layers[key].kind == "InputLayer":
+    draft = Draft(graph, edit)
+    draft.layers = {
+        names.get(key, key): dataclasses.replace(layer, name=names[key]) if key in names else layer
+        for key, layer in draft.layers.items()
+    }
+    calls: dict[str, str] = {}
+    for call in graph.calls.values():
+        if call.layer in names:
+            new, specs = names[call.layer], call.outputs
+            if graph.layers[call.layer].kind == "InputLayer":
                 specs = tuple(dataclasses.replace(spec, name=new) for spec in specs)
             draft.calls[call.name] = dataclasses.replace(call, layer=new, outputs=specs)
-        draft.rename_calls({call.name: new + call.name[len(key) :] for call in calls})
-        return draft.done()
-
-    return edit_everywhere(graph, record, edit, change)
+            calls[call.name] = new + call.name[len(call.layer) :]
+    draft.rename_calls(calls)
+    return draft.done()
 
 
 def check_name(name: object, what: str) -> None:

@@ -34,6 +34,10 @@ class Selection:
         """Returns how many layers are selected."""
         return len(self.paths)
 
+    def __getitem__(self, index: int) -> str:
+        """Returns one of the paths."""
+        return self.paths[index]
+
     def __contains__(self, path: object) -> bool:
         """Tells whether a layer is selected."""
         return path in self.paths
@@ -169,7 +173,8 @@ def select(  # noqa: PLR0913 each asks something else
         what.append("where=...")
     found: dict[tuple[int, int], str] = {}
     for path, layer in layer_paths(graph):
-        if all(test(path, layer) for test in tests):
+        named = kind is not None or path == name
+        if (named or layer.kind != "InputLayer") and all(test(path, layer) for test in tests):
             found.setdefault(layer.identity, path)
     return Selection(
         graph, tuple(found.values()), ", ".join(what) or "nothing", missing_ok=missing_ok

@@ -76,8 +76,10 @@ from ramet.bridge.internals.layers import (
     variable_key,
 )
 from ramet.bridge.internals.surroundings import (
+    automatic_name,
     deep_recursion,
     fixed_randomness,
+    fresh_names,
     raised_by_user,
     raised_in_a_call,
     reason_of,
@@ -142,6 +144,7 @@ __all__ = [
     "all_layers",
     "attribute_name",
     "authored_first",
+    "automatic_name",
     "build_shapes",
     "calls_of",
     "compile_arguments",
@@ -156,6 +159,7 @@ __all__ = [
     "foreign_inputs",
     "forget_calls",
     "forget_variables",
+    "fresh_names",
     "functional_of",
     "get_keras_mask",
     "has_other_batch",

@@ -9,6 +9,7 @@ from collections.abc import Generator
 import keras
 import numpy as np
 from keras.src.backend.common import global_state
+from keras.src.utils.naming import auto_name
 
 
 def unwrapped(error: Exception) -> Exception:
@@ -68,6 +69,21 @@ def untouched_names() -> Generator[None]:
         if counters is not None:
             counters.clear()
             counters.update(saved)
+
+
+@contextlib.contextmanager
+def fresh_names() -> Generator[None]:
+    """Lets automatic names count from the start, and restores the counters after use."""
+    with untouched_names():
+        counters = global_state.get_global_attribute("object_name_uids")
+        if counters is not None:
+            counters.clear()
+        yield
+
+
+def automatic_name(kind: type) -> str:
+    """Returns the name that Keras would give to a layer of a class."""
+    return auto_name(kind.__name__)
 
 
 @contextlib.contextmanager
