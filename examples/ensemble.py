@@ -17,10 +17,7 @@ def classifier(name: str, width: int) -> keras.Model:
 def main() -> None:
     """Merges two classifiers and averages what they give."""
     small, large = classifier("small", 8), classifier("large", 32)
-    scores = [keras.Input((3,), name=f"scores{number}") for number in (1, 2)]
-    average = keras.Model(scores, layers.Average(name="average")(scores), name="vote")
-
-    graph = ramet.chain(ramet.merge([small, large]), average, name="ensemble")
+    graph = ramet.merge([small, large], outputs=layers.Average(name="vote"), name="ensemble")
     print(graph)
     print(graph.journal)
     ensemble = graph.build()

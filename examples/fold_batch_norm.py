@@ -11,13 +11,13 @@ import ramet
 
 def conv_norm(x: Any) -> Any:
     """Is what to look for: a convolution without bias or activation, and a batch norm."""
-    x = ramet.any_layer(layers.Conv2D, use_bias=False, activation="linear")(x)
-    return layers.BatchNormalization()(x)
+    conv = ramet.any_layer(layers.Conv2D, name="conv", use_bias=False, activation="linear")
+    return layers.BatchNormalization(name="norm")(conv(x))
 
 
 def one_conv(x: Any, match: dict[str, Any]) -> Any:
     """Puts a convolution with bias there, which computes the same."""
-    conv, norm = sorted(match.values(), key=lambda layer: len(layer.weights))  # one, and four
+    conv, norm = match["conv"], match["norm"]
     gamma, beta, mean, variance = norm.get_weights()
     scale = gamma / np.sqrt(variance + norm.epsilon)
     folded = layers.Conv2D.from_config({**conv.get_config(), "use_bias": True})

@@ -12,11 +12,11 @@ def main() -> None:
     model = keras.applications.MobileNetV2((32, 32, 3), alpha=0.35, weights=None, classes=10)
     head = layers.Dense(3, activation="softmax", name="animals")
     graph = ramet.trace(model).replace("predictions", head, weights="fresh")
+    body = graph.select(where=lambda layer: layer.weights) - graph.select(name="animals")
+    graph = body.configure(trainable=False)
     report = graph.transfer_report()
     print(report)
-
-    body = graph.select(where=lambda layer: layer.weights) - graph.select(name="animals")
-    tuned = body.configure(trainable=False).build()
+    tuned = graph.build()
     fresh = [transfer.path for transfer in report.of("fresh")]
     assert fresh == ["animals/kernel", "animals/bias"], f"fresh are {fresh}"
     trained = [weight.path for weight in tuned.trainable_weights]
