@@ -1,8 +1,11 @@
 """Ramet copies Keras 3 models exactly, edits their graphs safely, and proves what it did."""
 
+from ramet.bridge.differences import Entry
+from ramet.bridge.divergence import Divergence
 from ramet.bridge.trace import trace
 from ramet.clone import clone, clone_model
 from ramet.combine import chain, merge
+from ramet.diff import Diff, diff
 from ramet.errors import (
     CopyError,
     DifferenceError,
@@ -23,8 +26,11 @@ __all__ = [
     "Call",
     "Check",
     "CopyError",
+    "Diff",
     "DifferenceError",
+    "Divergence",
     "Edit",
+    "Entry",
     "Explanation",
     "Finding",
     "Graph",
@@ -48,6 +54,7 @@ __all__ = [
     "chain",
     "clone",
     "clone_model",
+    "diff",
     "masks",
     "merge",
     "rewrite",
