@@ -135,7 +135,7 @@ def check_edit(edit, model, plan, data) -> None:
 
 
 @given(plans())
-@examples(25)
+@examples(20)
 def test_keras_agrees_with_layers_by_hand(plan):
     model = randomize(make_model(plan))
     assert_agrees_with_its_layers(model, plan, data_for(plan))
@@ -206,7 +206,7 @@ def insertion(data, plan):
 
 
 @given(models(), st.data())
-@examples(25)
+@examples(20)
 def test_a_layer_can_be_inserted_anywhere(drawn, data):
     plan, model = drawn
     edit, after = insertion(data, plan)
@@ -273,7 +273,7 @@ def test_edits_go_together(drawn, data):
 
 
 @given(models(unroll=False), st.booleans())
-@examples(12)
+@examples(8)
 def test_inputs_can_be_longer(drawn, known):
     plan, model = drawn
     time = 8
@@ -408,7 +408,7 @@ def only(data):
 
 
 @given(models(), st.data())
-@examples(40)
+@examples(20)
 def test_a_model_can_be_cut_in_two(drawn, data):
     plan, model = drawn
     assert_halves_agree(plan, model, cut(data.draw, plan))
