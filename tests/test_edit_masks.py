@@ -236,24 +236,41 @@ def test_a_cut_carries_its_mask(at, way, tmp_path):
     close(ramet.clone(tail)(between), expected)
 
 
+def recurrent() -> keras.Model:
+    tokens = keras.Input((6,), dtype="int32", name="tokens")
+    x = layers.Embedding(10, 4, mask_zero=True, name="embedding")(tokens)
+    y = layers.LSTM(3, return_sequences=True, name="first")(x)
+    return keras.Model(tokens, layers.GRU(3, name="second")(layers.Dropout(0.3, name="drop")(y)))
+
+
 def test_a_cut_model_takes_a_mask_or_none():
-    tail = ramet.trace(network()).extract(inputs="embedding").build()
-    assert [tensor.name for tensor in tail.inputs] == ["embedding", "embedding_mask"]
-    assert tail.inputs[1].dtype == "bool"
+    tail = ramet.trace(recurrent()).extract(inputs="embedding").build()
+    assert [*tail.input] == ["embedding", "embedding_mask"]
+    assert tail.input["embedding_mask"].dtype == "bool"
     x = np.random.default_rng(0).standard_normal((3, 6, 4)).astype("float32")
     mask = TOKENS != 0
     at = parts(tail)
-    masked = by_hand_below(at, x, mask)
-    close(tail([x, mask]), masked)
-    close(tail({"embedding": x, "embedding_mask": mask}), masked)
-    close(tail([x, None]), by_hand_below(at, x, None))
-    assert not np.allclose(array(masked), array(tail([x, None])), atol=1e-4)
+
+    def below(mask):
+        return at["second"](at["drop"](at["first"](x, mask=mask)), mask=mask)
+
+    close(tail({"embedding": x, "embedding_mask": mask}), below(mask))
+    close(tail({"embedding": x, "embedding_mask": None}), below(None))
+    assert not np.allclose(array(below(mask)), array(below(None)), atol=1e-4)
 
 
-def by_hand_below(at, x, mask):
-    y = at["second"](at["drop"](at["first"](x, mask=mask)), mask=mask)
-    pooled = at["pool"](at["attention"](x, x, query_mask=mask, value_mask=mask), mask=mask)
-    return at["out"]([y, pooled])
+def test_masks_that_come_out_of_nested_models_are_found_at_a_cut():
+    start = keras.Input((6,), dtype="int32", name="inner_tokens")
+    inner = keras.Model(start, layers.Embedding(10, 4, mask_zero=True)(start), name="inner")
+    tokens = keras.Input((6,), dtype="int32", name="tokens")
+    x = layers.LayerNormalization(name="after")(inner(tokens))
+    model = keras.Model(tokens, layers.GRU(2, name="gru")(x))
+    for at in ("inner", "after"):
+        head, tail = (graph.build() for graph in ramet.trace(model).split(at))
+        between = keras.tree.map_structure(array, head(TOKENS))
+        close(tail(between), model(TOKENS))
+    flat = ramet.trace(model).flatten().build()
+    close(flat(TOKENS), model(TOKENS))
 
 
 def test_a_mask_that_operations_compute_with_is_required():
@@ -265,7 +282,7 @@ def test_a_mask_that_operations_compute_with_is_required():
     between = keras.tree.map_structure(array, head(TOKENS))
     close(tail(between), model(TOKENS))
     with pytest.raises(ValueError, match="embedding_mask"):
-        tail([between["embedding"], None])
+        tail({"embedding": between["embedding"], "embedding_mask": None})
 
 
 # --- what cannot be ---

@@ -25,11 +25,6 @@ def halves(model, at):
     return head.build(), tail.build()
 
 
-@pytest.mark.xfail(
-    raises=AssertionError,
-    reason="the head gives a dict and the tail takes a list: Keras sorts the attached masks by "
-    "name, zips them with inputs in the order of the list, and masks the wrong tensor",
-)
 def test_halves_agree_on_which_tensor_is_masked():
     signal = keras.Input((6, 3), name="signal")
     masked, bare = layers.Masking(name="b")(signal), layers.Dense(3, name="a")(signal)
@@ -40,10 +35,6 @@ def test_halves_agree_on_which_tensor_is_masked():
         np.testing.assert_allclose(numbers(ours), numbers(theirs), atol=1e-6)
 
 
-@pytest.mark.xfail(
-    raises=AssertionError,
-    reason="MultiHeadAttention ignores the argument query_mask and reads the mask off its query",
-)
 def test_a_cut_above_attention_keeps_the_mask_of_the_query():
     signal = keras.Input((6, 3), name="signal")
     x = layers.Masking(name="masking")(signal)
@@ -60,11 +51,6 @@ def inner(*parts, shape=(6, 3), **options) -> keras.Model:
     return keras.Model(start, x, name="inner")
 
 
-@pytest.mark.xfail(
-    raises=AssertionError,
-    reason="the mask on the output of a nested model is only there when the model runs, so the "
-    "head does not give it",
-)
 @pytest.mark.parametrize("at", ["inner", "after"])
 def test_a_cut_below_a_nested_model_keeps_the_mask(at):
     tokens = keras.Input((6,), dtype="int32", name="tokens")
@@ -93,10 +79,7 @@ def test_a_cut_above_a_nested_model_keeps_the_mask_of_what_it_gives(way):
     np.testing.assert_allclose(numbers(tail(way(head(SIGNAL)))), expected, atol=1e-6)
 
 
-def test_what_a_nested_sequential_model_cannot_take_is_a_graph_error(request, backend):
-    if backend == "torch":
-        reason = "the last frame of the traceback is PyTorch's, which is taken for the user's"
-        request.applymarker(pytest.mark.xfail(reason=reason, raises=ValueError))
+def test_what_a_nested_sequential_model_cannot_take_is_a_graph_error():
     nested = keras.Sequential([keras.Input((6, 3)), layers.Dense(3)], name="nested")
     signal = keras.Input((6, 3), name="signal")
     model = keras.Model(signal, nested(layers.Masking(name="masking")(signal)))
@@ -105,7 +88,6 @@ def test_what_a_nested_sequential_model_cannot_take_is_a_graph_error(request, ba
         graph.build()
 
 
-@pytest.mark.xfail(reason="only the first line of Keras's message is kept, which says nothing")
 def test_what_a_nested_sequential_model_cannot_take_is_said():
     nested = keras.Sequential([keras.Input((6, 3)), layers.Dense(3)], name="nested")
     signal = keras.Input((6, 3), name="signal")
@@ -120,14 +102,6 @@ def loaded(model, folder) -> keras.Model:
     return keras.saving.load_model(folder / "m.keras")
 
 
-STALE = pytest.mark.xfail(
-    raises=AssertionError,
-    reason="in a loaded model nothing but the attached mask serves it: once pruned, its missing "
-    "copy is taken for the missing mask of the new tensor, and the old call is replayed",
-)
-
-
-@STALE
 def test_a_loaded_model_forgets_the_mask_of_a_replaced_layer(tmp_path):
     tokens = keras.Input((6,), dtype="int32", name="tokens")
     x = layers.Embedding(9, 3, mask_zero=True, name="embedding")(tokens)
@@ -138,7 +112,6 @@ def test_a_loaded_model_forgets_the_mask_of_a_replaced_layer(tmp_path):
     np.testing.assert_allclose(numbers(made(TOKENS)), numbers(by_hand), atol=1e-6)
 
 
-@STALE
 def test_a_loaded_model_forgets_the_mask_of_a_removed_layer(tmp_path):
     signal = keras.Input((6, 3), name="signal")
     x = layers.Masking(name="masking")(signal)

@@ -7,7 +7,7 @@ from typing import Any
 from ramet.bridge.masking.flow import Flow
 from ramet.bridge.masking.lint import Finding, findings
 from ramet.bridge.masking.numbering import Place
-from ramet.bridge.trace import trace
+from ramet.bridge.trace import is_edited, trace
 from ramet.graph import Graph, Spec
 from ramet.graph.names import counted
 from ramet.graph.tree import leaves
@@ -89,10 +89,11 @@ def masks(model: Any) -> MaskFlow:
     """Follows the masks through a model, and finds where they go wrong.
 
     The model is read, not called and not changed. Costs O(calls), those of a nested
-    model counted once per use of it.
+    model counted once per use of it. The masks of a Graph that was edited are not known
+    before it is built, so it is, on the weights that it shares with its model.
 
     Args:
-        model: A model that can be traced, or a Graph that was.
+        model: A model that can be traced, or a Graph.
 
     Returns:
         The flow: `flow.ok`, `flow.findings`, `flow.tensors`, `print(flow)`.
@@ -101,6 +102,8 @@ def masks(model: Any) -> MaskFlow:
         ModelError: If it is not a model, or one that has no graph.
     """
     graph = trace(model)
+    if is_edited(graph):
+        graph = trace(graph.build(weights="share"))
     flow = Flow()
     flow.follow(graph)
     return MaskFlow(graph.name, tuple(_tensors(flow, graph)), tuple(findings(flow)))

@@ -7,9 +7,9 @@ from typing import Any, cast
 
 from ramet.bridge.patterns import (
     AnyLayer,
+    Replacement,
     parameters_of,
     trace_pattern,
-    trace_replacement,
 )
 from ramet.bridge.trace import trace
 from ramet.errors import GraphError, OptionError
@@ -87,8 +87,8 @@ def rewrite(
         OptionError: If the pattern is no function, or fits no tensor of the graph.
     """
     graph = trace(model)
-    parameters_of(replacement)
     traced = trace_pattern(pattern, graph)
+    new = Replacement(replacement, graph, len(parameters_of(pattern)))
     wanted = traced.graph
     found: list[str] = []
     misses: list[Miss] = []
@@ -104,7 +104,7 @@ def rewrite(
             for match in matches:
                 tensors = {ask: moved.get(ref, ref) for ask, ref in match.tensors.items()}
                 match = dataclasses.replace(match, tensors=tensors)  # noqa: PLW2901 after the others
-                graph = _replaced(graph, models, wanted, match, replacement, moved)
+                graph = _replaced(graph, models, wanted, match, new, moved)
     if explain:
         return Explanation(tuple(found), tuple(misses))
     if not found and not missing_ok:
@@ -137,7 +137,7 @@ def _replaced(  # noqa: PLR0913, PLR0917 all of it is one match
     models: tuple[str, ...],
     wanted: Graph,
     match: Match,
-    replacement: Any,
+    replacement: Replacement,
     moved: dict[Ref, Ref],
 ) -> Graph:
     """Puts the replacement in the place of one match, and notes what its readers read now."""
@@ -147,7 +147,7 @@ def _replaced(  # noqa: PLR0913, PLR0917 all of it is one match
     tensors = [match.tensors[ref] for ref in leaves(wanted.inputs)]
     specs = [inner.calls[ref.call].outputs[ref.index] for ref in tensors]
     layers = {key: inner.layers[found] for key, found in match.layers.items()}
-    new = trace_replacement(replacement, specs, layers)
+    new = replacement.traced(specs, layers)
     ends = [Ref(match.calls[ref.call], ref.index) for ref in leaves(wanted.outputs)]
     given = list(leaves(new.outputs))
     if len(given) != len(ends):
@@ -156,12 +156,12 @@ def _replaced(  # noqa: PLR0913, PLR0917 all of it is one match
             f"{counted(len(given), 'tensor')}; let both give as many"
         )
         raise GraphError(message)
-    name = getattr(replacement, "__name__", "replacement")
-    edit = Edit(f"rewrite {', '.join(match.calls.values())} by {name}")
+    edit = Edit(f"rewrite {', '.join(match.calls.values())} by {replacement.name}")
 
     def change(target: Graph) -> Graph:
         draft = Draft(target, edit)
-        refs = _take_in(draft, new, dict(zip(leaves(new.inputs), tensors, strict=True)), match)
+        starts = dict(zip(leaves(new.inputs), tensors, strict=True))
+        refs = _take_in(draft, new, starts, match, replacement)
         mapping = dict(zip(ends, (refs[ref] for ref in given), strict=True))
         draft.redirect(mapping)
         moved.update(mapping)
@@ -171,7 +171,9 @@ def _replaced(  # noqa: PLR0913, PLR0917 all of it is one match
     return with_entry(edit_inside(graph, models, edit, change), edit)
 
 
-def _take_in(draft: Draft, new: Graph, refs: dict[Ref, Ref], match: Match) -> dict[Ref, Ref]:
+def _take_in(
+    draft: Draft, new: Graph, refs: dict[Ref, Ref], match: Match, replacement: Replacement
+) -> dict[Ref, Ref]:
     """Takes the calls of a replacement in; returns where its tensors are found."""
 
     def moved(leaf: Any) -> Any:
@@ -187,7 +189,7 @@ def _take_in(draft: Draft, new: Graph, refs: dict[Ref, Ref], match: Match) -> di
             continue
         key = cast("str", call.layer)
         if key not in keys:
-            keys[key] = _take_layer(draft, new.layers[key], freed)
+            keys[key] = _take_layer(draft, new.layers[key], freed, replacement)
         name = unique_name(keys[key], draft.calls)
         made: Call = dataclasses.replace(
             call,
@@ -203,9 +205,19 @@ def _take_in(draft: Draft, new: Graph, refs: dict[Ref, Ref], match: Match) -> di
     return refs
 
 
-def _take_layer(draft: Draft, layer: Layer, freed: set[str]) -> str:
-    """Takes a layer in; it may have the name of one that goes away."""
+def _take_layer(draft: Draft, layer: Layer, freed: set[str], replacement: Replacement) -> str:
+    """Takes a layer in; it may have the name of one that goes away, or be one that stays."""
+    kept = replacement.kept_record(layer)
+    wanted = layer if kept is None else kept
+    for key, known in draft.layers.items():
+        if known.identity == wanted.identity:
+            freed.discard(key)
+            return key
     if layer.name in freed:
         freed.discard(layer.name)
         draft.layers.pop(layer.name)
+    if kept is not None:
+        key = draft.add_layer(kept)
+        draft.layers[key] = dataclasses.replace(kept, name=key)
+        return key
     return draft.add_layer(layer)

@@ -146,7 +146,7 @@ class Builder:
         if id(live.function) not in self.graphs:
             self.graphs[id(live.function)] = graph
             for layer in graph.layers.values():
-                if layer.graph is not None:
+                if layer.graph is not None and not layer.apart:
                     self._register(layer.graph)
 
     def _function(self, source: Any, made: Any) -> None:

@@ -7,8 +7,9 @@ so that shapes, dtypes and masks are inferred anew; arguments that Keras had fil
 in are left out, for Keras to fill them in again.
 """
 
+import dataclasses
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import keras
 
@@ -19,7 +20,7 @@ from ramet.bridge.invoke import invoke
 from ramet.bridge.reconfigure import reconfigured
 from ramet.bridge.settle import check_function, compile_alike, name_apart
 from ramet.bridge.trace import is_edited, live_of
-from ramet.bridge.transfer import take_over
+from ramet.bridge.transfer import take_over, take_over_adapted
 from ramet.errors import GraphError
 from ramet.graph import Call, Graph, Layer, Ref
 from ramet.graph.reach import pruned, written_calls
@@ -29,7 +30,7 @@ from ramet.graph.tree import leaves, map_tree, paired_leaves, same_shape
 
 def build_edited(graph: Graph, *, weights: str, seed: int | None, name: str) -> Any:
     """Makes a model of a graph that was edited after it had been traced."""
-    return _build(EditedBuilder(weights, pruned(graph)), seed, name)
+    return _build(pruned(graph), weights, seed, name)[0]
 
 
 def transfer_report(graph: Graph) -> TransferReport:
@@ -38,23 +39,22 @@ def transfer_report(graph: Graph) -> TransferReport:
         variables = live_of(graph).model.variables
         kept = (Transfer(v.path, tuple(v.shape), "kept") for v in variables)
         return TransferReport(graph.name, tuple(kept))
-    builder = EditedBuilder("copy", pruned(graph))
-    made = _build(builder, None, graph.name)
+    made, builder = _build(pruned(graph), "copy", None, graph.name)
     return TransferReport(graph.name, tuple(builder.transfer_of(v) for v in made.variables))
 
 
-def _build(builder: "EditedBuilder", seed: int | None, name: str) -> Any:
-    graph, live = builder.graph, live_of(builder.graph)
+def _build(graph: Graph, weights: str, seed: int | None, name: str) -> "tuple[Any, EditedBuilder]":
+    live = live_of(graph)
     with seeded(seed):
+        builder = EditedBuilder(weights, graph)
         made = builder.whole() if live.model is not None else builder.part(name)
-        builder.settle_names()
-        builder.settle_weights()
+        builder.settle()
     vars(made)["name"] = name
-    name_apart(made, {id(value) for value in builder.copier.memo.values()})
+    name_apart(made, {id(value) for value in builder.copier.memo.values()} | builder.ids())
     check_function(made, "rename one of them")
     if live.graph is not None and same_shape(live.graph.outputs, graph.outputs):
         compile_alike(live.model, made, builder.copier)
-    return made
+    return made, builder
 
 
 def all_records(graph: Graph) -> Iterator[Layer]:
@@ -66,7 +66,7 @@ def all_records(graph: Graph) -> Iterator[Layer]:
             if id(record) not in seen:
                 seen.add(id(record))
                 yield record
-                if record.graph is not None:
+                if record.graph is not None and not record.apart:
                     waiting.append(record.graph)
 
 
@@ -77,13 +77,14 @@ class EditedBuilder(Builder):
         """Starts with nothing built but the layers that edits changed."""
         super().__init__(weights, graph)
         self.graph = graph
-        self._made: dict[int, Any] = {}
-        self._mapped = 0
         self.taken: dict[int, tuple[str, str | None]] = {}
+        self._made: dict[tuple[int, int], Any] = {}
+        self._remade: list[tuple[Any, Any, str]] = []
+        self._mapped = 0
         self._records = [*all_records(graph)]
         if weights == "share":
             for record in self._records:
-                if record.edit is None and isinstance(record.origin, keras.Layer):
+                if not record.apart and isinstance(record.origin, keras.Layer):
                     self.share(record.origin)
         for inner in self.graphs.values():
             self._forget_removed(inner)
@@ -94,7 +95,7 @@ class EditedBuilder(Builder):
         live = live_of(graph)
         if live.graph is None or live.graph is graph:
             return
-        kept = {id(record.origin) for record in graph.layers.values()}
+        kept = {id(record.origin) for record in graph.layers.values() if not record.apart}
         kept |= {id(record.inherits) for record in graph.layers.values()}
         gone = [r.origin for r in live.graph.layers.values() if id(r.origin) not in kept]
         for model in {id(live.function): live.function, id(live.model): live.model}.values():
@@ -102,14 +103,22 @@ class EditedBuilder(Builder):
 
     def _place_changed(self) -> None:
         """Makes changed layers, and puts them where the model held the old ones."""
-        kept = {id(record.origin) for record in self._records if record.changes is None}
+        kept = {
+            id(record.origin)
+            for record in self._records
+            if record.changes is None and not record.apart
+        }
         for record in self._records:
-            if record.changes is not None:
-                made = self._made[id(record)] = reconfigured(record)
-                if id(record.origin) not in kept:
+            if record.changes is not None and record.identity not in self._made:
+                made = self._made[record.identity] = reconfigured(record)
+                if not record.apart:
                     self.copier.memo[id(record.origin)] = made
             if record.inherits is not None and id(record.inherits) not in kept:
                 self.copier.memo[id(record.inherits)] = self.layer(record)
+
+    def ids(self) -> set[int]:
+        """Returns the ids of the layers that the records tell of."""
+        return {id(made) for made in self._made.values()}
 
     def whole(self) -> Any:
         """Makes a model of the class of the one that was traced, with its attributes."""
@@ -118,12 +127,15 @@ class EditedBuilder(Builder):
         made = self.copier.copy(source)
         self.copier.finish()
         self.map_functions()
-        removed = [
-            self.copier.memo[id(record.origin)]
-            for record in live_of(self.graph).graph.layers.values()  # pyright: ignore[reportOptionalMemberAccess]
-            if id(record.origin) in self.copier.memo
-        ]
-        return internals.adopt_layers(made, removed)
+        return internals.adopt_layers(made, self._removed_from(self.graph), attributes=False)
+
+    def _removed_from(self, graph: Graph) -> list[Any]:
+        """Lists new layers that a model has only because it had them before."""
+        read = live_of(graph).graph
+        kept = {id(self.layer(record)) for record in graph.layers.values()}
+        old = () if read is None else read.layers.values()
+        copies = (self.copier.memo.get(id(record.origin)) for record in old)
+        return [copy for copy in copies if copy is not None and id(copy) not in kept]
 
     def part(self, name: str) -> Any:
         """Makes a plain Functional model."""
@@ -134,60 +146,75 @@ class EditedBuilder(Builder):
         inputs, outputs = (
             map_tree(tensors.__getitem__, tree) for tree in (self.graph.inputs, self.graph.outputs)
         )
-        made = keras.Model(inputs, outputs, name=name)
+        with internals.deep_recursion(len(self.graph.calls)):
+            made = keras.Model(inputs, outputs, name=name)
         internals.require_where_computed(made)
         return made
 
     def layer(self, record: Layer) -> Any:
         """Returns the new layer of a record."""
-        made = self._made.get(id(record))
+        made = self._made.get(record.identity)
         if made is None:
             made = self._copy_apart(record) if record.apart else self.copier.copy(record.origin)
-            self._made[id(record)] = made
+            self._made[record.identity] = made
         return made
 
     def _copy_apart(self, record: Layer) -> Any:
-        """Copies a layer once more, with weights of its own."""
-        if record.graph is not None and is_edited(record.graph):
-            message = (
-                f"'{record.name}' was taken apart from another use of '{record.origin.name}', and "
-                "edited inside; build the graph in between, and trace the model"
-            )
-            raise GraphError(message)
-        return Builder("copy", None).copy(record.origin)
+        """Copies a layer that is another than those with the same origin."""
+        weights = "fresh" if self.weights == "fresh" else "copy"
+        if record.graph is None or not is_edited(record.graph):
+            return Builder(weights, None).copy(record.origin)
+        builder = EditedBuilder(weights, pruned(record.graph))
+        made = builder.whole()
+        builder.settle()
+        return made
 
     def callable_layer(self, record: Layer) -> Any:
         """Returns the new layer of a record, with all that it needs to be called."""
         made = self.layer(record)
         self.copier.drain()
-        if not getattr(made, "built", True):
-            vars(made)["name"] = record.name
         if self._mapped < len(self.functions):
             self.map_functions()
             self._mapped = len(self.functions)
-        if record.graph is not None and is_edited(record.graph):
-            made = internals.adopt_layers(made, [])
-            self._made[id(record)] = self.copier.memo[id(record.origin)] = made
+        if not getattr(made, "built", True):
+            vars(made)["name"] = record.name
+            if record.inherits is not None and record.weights != "fresh":
+                take_over_adapted(record.inherits, made)
+        if record.graph is not None and not record.apart and is_edited(record.graph):
+            made = internals.adopt_layers(made, self._removed_from(record.graph), attributes=False)
+            self._made[record.identity] = self.copier.memo[id(record.origin)] = made
+        return made
+
+    def fitted(self, record: Layer, made: Any, args: Any) -> Any:
+        """Returns a layer for a batch of another size, if it keeps states for one."""
+        if record.changes is None and internals.has_other_batch(made, args):
+            made = reconfigured(dataclasses.replace(record, changes={}))
+            vars(made)["name"] = record.name
+            self._made[record.identity] = self.copier.memo[id(record.origin)] = made
+            self._remade.append((record.origin, made, "fit"))
         return made
 
     def make_calls(self, graph: Graph) -> dict[Ref, Any]:
         """Makes the calls of a graph again, and only those by running that must be."""
         return _Calls(self, graph).make() if is_edited(graph) else super().make_calls(graph)
 
-    def settle_weights(self) -> None:
-        """Gives layers that edits brought in or changed the weights that they should have."""
+    def settle(self) -> None:
+        """Gives layers that edits brought in or changed their names and weights."""
+        self.settle_names()
         if self.weights == "fresh":
             refresh(self._pairs(), duplicate)
             return
         for record in self._records:
             if isinstance(record.origin, keras.Layer):
-                remade = record.changes is not None
+                made, remade = self.layer(record), record.changes is not None
                 if remade or not record.origin.built:
-                    variables = self.layer(record).variables
-                    self.taken |= {id(variable): ("fresh", None) for variable in variables}
-                for source in (record.inherits, record.origin if remade else None):
-                    if source is not None:
-                        self.taken |= take_over(source, self.layer(record), record.weights)
+                    self.taken |= dict.fromkeys(map(id, made.variables), ("fresh", None))
+                if record.inherits is not None:
+                    self._remade.append((record.inherits, made, record.weights))
+                if remade:
+                    self._remade.append((record.origin, made, record.weights))
+        for source, made, policy in self._remade:
+            self.taken |= take_over(source, made, policy)
 
     def transfer_of(self, variable: Any) -> Transfer:
         """Tells what became of a variable of the new model."""
@@ -206,7 +233,8 @@ class EditedBuilder(Builder):
         seen: set[int] = set()
         for record in self._records:
             copied = isinstance(record.origin, keras.Layer) and record.changes is None
-            if copied and record.origin.built and (not record.graph or not is_edited(record.graph)):
+            whole = record.graph is None or not is_edited(record.graph)
+            if copied and record.origin.built and whole:
                 both = (
                     internals.all_layers(layer) for layer in (record.origin, self.layer(record))
                 )
@@ -289,10 +317,9 @@ class _Calls:
             return False
         if tensor is self._copy_of(old):
             return True
-        masks = [internals.get_keras_mask(each) for each in (tensor, old)]
-        if masks[1] is not None:
-            masks[1] = self._copy_of(masks[1])
-        return masks[0] is masks[1] and internals.same_spec(tensor, old)
+        mask, before = (internals.get_keras_mask(each) for each in (tensor, old))
+        same = before is None if mask is None else mask is self._copy_of(before)
+        return same and internals.same_spec(tensor, old)
 
     def _replay(self, call: Call, *, clean: bool) -> None:
         sources = call.origin.tensors
@@ -320,11 +347,13 @@ class _Calls:
                 internals.set_keras_mask(self._tensors[ref], value)
 
     def _call(self, call: Call, written: set[str]) -> None:
-        layer = self._builder.callable_layer(self._graph.layers[call.layer])  # pyright: ignore[reportArgumentType]
+        record = self._graph.layers[cast("str", call.layer)]
+        layer = self._builder.callable_layer(record)
         kwargs = {key: item for key, item in call.kwargs.items() if key not in call.derived}
         args, kwargs = self._builder.arguments(
             self._graph, call, (call.args, kwargs), self._tensors
         )
+        layer = self._builder.fitted(record, layer, args)
         if self._masks_come_in:
             kwargs |= internals.implied_masks(layer, args, kwargs)
         outputs = invoke(self._graph, call, layer, args, kwargs)

@@ -25,13 +25,13 @@ def invoke(graph: Graph, call: Call, layer: Any, args: Any, kwargs: Any) -> list
         outputs = layer(*args, **kwargs)
     except Exception as error:
         where = f"layer '{layer.name}' ({type(layer).__name__}) of '{graph.name}'"
-        if internals.raised_by_user(error):
+        if not internals.raised_in_a_call(error):
             error.add_note(f"while calling {where}{_blame(graph, call)}")
             raise
         found = _shapes((args, kwargs))
         before = "" if call.origin is None else _shapes(call.origin.node.input_tensors)
         expected = f" where it took {before}" if before and before != found else ""
-        reason = str(error).strip().partition("\n")[0]
+        reason = internals.reason_of(error)
         message = f"{where} cannot take {found}{expected}: {reason}{_blame(graph, call)}"
         raise GraphError(message) from error
     return keras.tree.flatten(outputs)

@@ -10,8 +10,10 @@ import keras
 
 from ramet.bridge import internals
 from ramet.bridge.build import Builder
+from ramet.bridge.reconfigure import current
 from ramet.bridge.trace import trace_between
-from ramet.errors import OptionError
+from ramet.bridge.values import same_bits
+from ramet.errors import GraphError, OptionError
 from ramet.graph import Graph, Layer, Spec
 from ramet.graph.tree import map_tree
 
@@ -69,9 +71,10 @@ def trace_pattern(function: Callable[..., Any], graph: Graph) -> Pattern:
                 return Pattern(trace_between(inputs, function(*inputs)), written)
         except Exception as error:  # noqa: BLE001 the author's layers do not fit every shape
             failure = error
+    reason = "it has no tensors" if failure is None else internals.reason_of(failure)
     message = (
-        f"pattern '{_name(function)}' cannot be called on any tensor of graph '{graph.name}': "
-        f"{str(failure).strip().partition(chr(10))[0]}"
+        f"pattern '{_name(function)}' cannot be called on any tensor of graph "
+        f"'{graph.name}': {reason}"
     )
     raise OptionError(message) from failure
 
@@ -84,25 +87,102 @@ def _specs(graph: Graph) -> Iterator[Spec]:
             yield from _specs(layer.graph)
 
 
-def trace_replacement(
-    function: Callable[..., Any], specs: list[Spec], layers: dict[str, Layer]
-) -> Graph:
-    """Traces a replacement on inputs of given specs.
+class Replacement:
+    """A replacement, to be traced at every match."""
 
-    A parameter `match` gets copies of the layers that were matched, by their names in
-    the pattern, or by their kinds where the pattern gave none.
-    """
-    inputs = [keras.Input(batch_shape=spec.shape, dtype=spec.dtype) for spec in specs]
-    extra = {}
-    if "match" in inspect.signature(function).parameters:
-        extra["match"] = {
-            key: Builder("copy", None).copy(layer.origin) for key, layer in layers.items()
-        }
-    try:
-        return trace_between(inputs, function(*inputs, **extra))
-    except Exception as error:
-        error.add_note(f"while tracing replacement '{_name(function)}'")
-        raise
+    def __init__(self, function: Callable[..., Any], graph: Graph, parameters: int) -> None:
+        """Checks the function against the number of the pattern's parameters."""
+        self.name = _name(function)
+        names = parameters_of(function)
+        if len(names) != parameters:
+            message = (
+                f"replacement '{self.name}' takes {len(names)} tensors and the pattern "
+                f"{parameters}; let both take as many"
+            )
+            raise OptionError(message)
+        self._function = function
+        self._wants_match = "match" in inspect.signature(function).parameters
+        self._own = {id(layer.origin): layer for layer in _all_layers(graph)}
+        self._copies: dict[tuple[int, int], Any] = {}
+        self.records: dict[int, Layer] = {}
+
+    def traced(self, specs: list[Spec], layers: dict[str, Layer]) -> Graph:
+        """Traces the function on inputs of given specs.
+
+        A parameter `match` gets copies of the layers that were matched, by their names
+        in the pattern.
+        """
+        inputs = [keras.Input(batch_shape=spec.shape, dtype=spec.dtype) for spec in specs]
+        extra = {}
+        if self._wants_match:
+            extra["match"] = {key: self._copy_of(layer) for key, layer in layers.items()}
+        calls = {key: internals.count_calls(layer.origin) for key, layer in self._own.items()}
+        try:
+            outputs = self._function(*inputs, **extra)
+            self._check_tensors(outputs)
+            graph = trace_between(inputs, outputs)
+            self._check_layers(graph)
+        except Exception as error:
+            for key, layer in self._own.items():
+                internals.forget_calls(layer.origin, *calls[key])
+            error.add_note(f"while tracing replacement '{self.name}'")
+            raise
+        return graph
+
+    def _copy_of(self, layer: Layer) -> Any:
+        """Returns the copy that stands for a layer, the same in every match."""
+        if layer.identity not in self._copies:
+            made = Builder("copy", None).copy(current(layer))
+            self._copies[layer.identity] = made
+            self.records[id(made)] = layer
+        return self._copies[layer.identity]
+
+    def kept_record(self, layer: Layer) -> Layer | None:
+        """Returns the record of a matched layer whose copy was called as it is."""
+        record = self.records.get(id(layer.origin))
+        if record is None or not _is_unchanged(current(record), layer.origin):
+            return None
+        return record
+
+    def _check_tensors(self, outputs: Any) -> None:
+        for output in keras.tree.flatten(outputs):
+            if not isinstance(output, keras.KerasTensor):
+                message = (
+                    f"replacement '{self.name}' gives a {type(output).__name__}; let it return "
+                    "tensors, as the pattern does"
+                )
+                raise OptionError(message)
+
+    def _check_layers(self, graph: Graph) -> None:
+        for layer in graph.layers.values():
+            if id(layer.origin) in self._own:
+                message = (
+                    f"replacement '{self.name}' calls layer '{layer.name}' of the model itself; "
+                    "take it from a parameter `match`, or make a new one"
+                )
+                raise GraphError(message)
+
+
+def _all_layers(graph: Graph) -> Iterator[Layer]:
+    for layer in graph.layers.values():
+        yield layer
+        if layer.graph is not None:
+            yield from _all_layers(layer.graph)
+
+
+def _is_unchanged(layer: Any, copy: Any) -> bool:
+    """Tells whether the copy of a layer still is one."""
+    if not isinstance(layer, keras.Layer):
+        return True
+    pairs = zip(internals.all_layers(layer), internals.all_layers(copy), strict=True)
+    return all(
+        old.trainable == new.trainable
+        and all(
+            same_bits(internals.to_numpy(a), internals.to_numpy(b))
+            for a, b in zip(internals.own_variables(old), internals.own_variables(new), strict=True)
+        )
+        for old, new in pairs
+    )
 
 
 def parameters_of(function: Callable[..., Any]) -> list[str]:
@@ -118,7 +198,7 @@ def parameters_of(function: Callable[..., Any]) -> list[str]:
 
 
 def _differs(asked: Layer, found: Layer, written: list[str]) -> str | None:
-    want, have = asked.origin, found.origin
+    want, have = asked.origin, current(found)
     if isinstance(want, AnyLayer):
         if not isinstance(have, want.kind):
             return f"is a {found.kind}, not a {want.kind.__name__}"

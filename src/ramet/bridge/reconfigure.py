@@ -6,6 +6,8 @@ from typing import Any
 import keras
 
 from ramet.bridge import internals
+from ramet.bridge.build import Builder
+from ramet.bridge.transfer import take_over, take_over_adapted
 from ramet.errors import OptionError
 from ramet.graph import Layer
 from ramet.graph.names import did_you_mean
@@ -50,16 +52,36 @@ def reconfigured(layer: Layer) -> Any:
     Raises:
         OptionError: If its class does not accept them.
     """
-    changes = layer.changes or {}
+    changes = {key: _own(value) for key, value in (layer.changes or {}).items()}
     config = {**_config_of(layer), **changes}
     try:
         with internals.untouched_names():
-            return type(layer.origin).from_config(config)
+            made = type(layer.origin).from_config(config)
     except Exception as error:  # noqa: BLE001 a config fails in as many ways as there are authors
         raised = internals.unwrapped(error)
         changed = ", ".join(f"{name}={value!r}" for name, value in changes.items())
         message = (
             f"layer '{layer.name}' ({layer.kind}) cannot be made with {changed}: "
-            f"{str(raised).partition(chr(10))[0]}"
+            f"{internals.reason_of(raised)}"
         )
         raise OptionError(message) from raised
+    take_over_adapted(layer.origin, made)
+    return made
+
+
+def current(layer: Layer) -> Any:
+    """Returns a live layer as it will be: the origin, or one made with the changes, built."""
+    if layer.changes is None:
+        return layer.origin
+    made = reconfigured(layer)
+    shapes = internals.build_shapes(layer.origin)
+    if layer.origin.built and shapes is not None:
+        with internals.untouched_names():
+            made.build(**shapes)
+        take_over(layer.origin, made, layer.weights)
+    return made
+
+
+def _own(value: Any) -> Any:
+    """Returns a layer that is given as an argument as a copy, and all else as it is."""
+    return Builder("copy", None).copy(value) if isinstance(value, keras.Layer) else value

@@ -52,11 +52,31 @@ def name_apart(model: Any, kept: set[int]) -> None:
             taken.add(name)
 
 
+_BY_OUTPUT = ("loss", "metrics", "weighted_metrics", "loss_weights")
+"""What `compile` takes by the names of outputs."""
+
+
+def _with_new_names(arguments: dict[str, Any], model: Any, made: Any) -> dict[str, Any]:
+    """Puts losses and metrics that go by the names of outputs under their new names."""
+    old, new = (internals.functional_of(each) for each in (model, made))
+    outputs, _ = internals.structures_of(new)[::-1]
+    if isinstance(outputs, dict):
+        return arguments  # They go by the keys of the dict.
+    names = dict(zip(old.output_names, new.output_names, strict=True))  # pyright: ignore[reportOptionalMemberAccess]
+    return {
+        key: {names.get(name, name): item for name, item in value.items()}
+        if key in _BY_OUTPUT and isinstance(value, dict)
+        else value
+        for key, value in arguments.items()
+    }
+
+
 def compile_alike(model: Any, made: Any, copier: Copier) -> None:
     """Compiles a new model like the old one, with a new optimizer."""
     internals.reset_compile(made)
     arguments = internals.compile_arguments(model)
     if arguments is not None:
+        arguments = _with_new_names(arguments, model, made)
         optimizer = arguments["optimizer"]
         try:
             new = {k: copier.copy(v) for k, v in arguments.items() if k != "optimizer"}

@@ -53,6 +53,28 @@ class Live:
         """Returns the origin of a graph that is a part of this one, or several at once."""
         return Live()
 
+    def current(self, layer: Layer) -> Any:
+        """Returns a live layer as it will be: the origin, or one made with the changes."""
+        from ramet.bridge.reconfigure import current
+
+        return current(layer)
+
+    def hides_masks(self, graph: Graph, refs: list[Ref]) -> bool:
+        """Tells whether tensors carry masks that the graph does not show."""
+        from ramet.bridge.masking.flow import Flow
+
+        flow = Flow()
+        flow.follow(graph)
+        return any(
+            flow.carries["", ref].mask is not None
+            and graph.calls[ref.call].outputs[ref.index].mask is None
+            for ref in refs
+        )
+
+    def settled(self, graph: Graph) -> Graph:
+        """Returns a graph as it is once it was built, on the same weights."""
+        return trace(graph.build(weights="share"))
+
     def is_layer(self, given: Any) -> bool:
         """Tells whether something is a live layer."""
         return isinstance(given, keras.Operation)
@@ -68,6 +90,19 @@ class Live:
     def input(self, given: Any, spec: Spec, options: Mapping[str, Any]) -> tuple[Layer, Call]:
         """Records a symbolic input, or makes one like a spec but for some options."""
         return record_input(make_input(spec, options) if given is None else given)
+
+    def conversion(self, given: Spec, wanted: Spec) -> list[tuple[Layer, Call]]:
+        """Returns the operations by which a model adjusts a tensor to one of its inputs."""
+        tensor = start = keras.Input(batch_shape=given.shape, dtype=given.dtype)
+        if given.dtype != wanted.dtype:
+            tensor = keras.ops.cast(tensor, wanted.dtype)
+        if len(given.shape) == len(wanted.shape) + 1:
+            tensor = keras.ops.squeeze(tensor, axis=-1)
+        elif len(given.shape) == len(wanted.shape) - 1:
+            tensor = keras.ops.expand_dims(tensor, axis=-1)
+        graph = trace_between([start], tensor)
+        calls = [call for call in graph.calls.values() if call.refs]
+        return [(graph.layers[call.layer or ""], call) for call in calls]
 
     def accepts(self, layer: Layer, argument: str) -> bool:
         """Tells whether a layer can be called with a keyword argument."""

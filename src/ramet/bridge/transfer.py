@@ -4,6 +4,7 @@ Variables are matched by their role: the names of the attributes that lead from
 the layer to the sublayer that holds it, and the variable's own name.
 """
 
+import tempfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -47,6 +48,7 @@ def take_over(source: Any, made: Any, policy: str) -> dict[int, tuple[str, str |
     done: dict[int, tuple[str, str | None]] = {}
     if policy == "fresh" or not all(isinstance(each, keras.Layer) for each in (source, made)):
         return done
+    internals.take_over_attributes(source, made)
     old = roles_of(source)
     for role, variable in roles_of(made).items():
         found = old.get(role)
@@ -55,12 +57,26 @@ def take_over(source: Any, made: Any, policy: str) -> dict[int, tuple[str, str |
         shapes = tuple(found.shape), tuple(variable.shape)
         if shapes[0] == shapes[1]:
             variable.assign(copy_value(found.value))
+            if source.trainable and not found.trainable:
+                variable.trainable = False
             done[id(variable)] = "fitted", found.path
         elif policy != "fit" and len(shapes[0]) == len(shapes[1]):
             variable.assign(_overlaid(variable, found, repeat=policy == "tile"))
             grown = any(new > before for before, new in zip(*shapes, strict=True))
             done[id(variable)] = "grown" if grown else "cut", found.path
+    if hasattr(made, "finalize_state") and done:
+        made.finalize_state()
     return done
+
+
+def take_over_adapted(source: Any, made: Any) -> None:
+    """Gives a lookup layer the vocabulary that the one before it was adapted to."""
+    if type(source) is not type(made) or not hasattr(source, "load_assets"):
+        return
+    if internals.has_vocabulary(source) and not internals.has_vocabulary(made):
+        with tempfile.TemporaryDirectory() as folder:
+            source.save_assets(folder)
+            made.load_assets(folder)
 
 
 def _overlaid(variable: Any, found: Any, *, repeat: bool) -> np.ndarray:

@@ -7,7 +7,7 @@ from ramet.errors import GraphError
 from ramet.graph.draft import UNKNOWN, Draft, with_entry
 from ramet.graph.locate import find_ref
 from ramet.graph.names import unique_name
-from ramet.graph.parts import Call, Edit, Ref
+from ramet.graph.parts import Call, Edit, Ref, apart
 from ramet.graph.tree import Tree, leaves, map_tree
 
 if TYPE_CHECKING:
@@ -24,9 +24,9 @@ def replace_block(graph: "Graph", start: Tree, end: Tree, given: Any) -> "Graph"
     inside = _calls_between(graph, starts, ends)
     live = graph.live_origin()
     made = given
-    if callable(given) and not live.is_layer(given):
-        made = given([graph.layers[key].origin for key in _layers(graph, inside)])
-    new = live.layer(made, "what replaces the block")
+    if callable(given) and not isinstance(given, type) and not live.is_layer(given):
+        made = given([live.current(graph.layers[key]) for key in _layers(graph, inside)])
+    new = apart(live.layer(made, "what replaces the block"))
     shown = [" and ".join(f"'{ref.call}'" for ref in refs) for refs in (starts, ends)]
     edit = Edit(
         f"replace {len(inside)} calls between {shown[0]} and {shown[1]} by {new.kind} '{new.name}'"

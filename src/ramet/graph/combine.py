@@ -10,7 +10,7 @@ from ramet.graph.draft import Draft
 from ramet.graph.inline import flat
 from ramet.graph.journal import Journal
 from ramet.graph.names import unique_name
-from ramet.graph.parts import Call, Edit, Layer, Ref
+from ramet.graph.parts import Call, Edit, Layer, Ref, Spec, apart
 from ramet.graph.tree import Tree, map_tree
 
 if TYPE_CHECKING:
@@ -94,12 +94,16 @@ class _Joined:
             Its inputs and outputs.
         """
         keys: dict[str, str] = {}
-        known = {id(layer.origin): key for key, layer in self.layers.items() if not layer.apart}
+        known = {layer.identity: key for key, layer in self.layers.items()}
+        moved: dict[tuple[int, int], Layer] = {}
         for key, layer in graph.layers.items():
             new = key
-            if id(layer.origin) in known and not layer.apart and layer.kind != "InputLayer":
-                keys[key] = known[id(layer.origin)]
-                continue
+            there = known.get(layer.identity)
+            if there is not None and layer.kind != "InputLayer":
+                if layer.is_record_of(self.layers[there]):
+                    keys[key] = there
+                    continue
+                layer = moved.setdefault(layer.identity, apart(layer))  # noqa: PLW2901 another now
             if key in self.layers:
                 new = unique_name(f"{label}_{key}", self.layers).replace("#", "_")
                 self.renamed.append(f"'{key}' of '{label}' is now '{new}'")
@@ -134,13 +138,12 @@ class _Joined:
         first = flat(trees[0])
         for graph, tree in zip(graphs[1:], trees[1:], strict=True):
             others = flat(tree)
-            specs = [
-                [self.calls[ref.call].outputs[0].shape for ref in refs] for refs in (first, others)
-            ]
+            specs = [[self.calls[ref.call].outputs[0] for ref in refs] for refs in (first, others)]
             if len(first) != len(others) or not all(map(_compatible, *specs)):
+                shown = [", ".join(f"{s.dtype}{s.shape}" for s in each) for each in specs]
                 message = (
                     f"'{graphs[0].name}' and '{graph.name}' cannot share inputs: they take "
-                    f"{specs[0]} and {specs[1]}; use inputs='separate', or with_inputs first"
+                    f"{shown[0]} and {shown[1]}; use inputs='separate', or with_inputs first"
                 )
                 raise GraphError(message)
             self.connect(dict(zip(others, first, strict=True)))
@@ -177,7 +180,10 @@ class _Joined:
         return draft.done()
 
 
-def _compatible(first: tuple[int | None, ...], second: tuple[int | None, ...]) -> bool:
-    return len(first) == len(second) and all(
-        a is None or b is None or a == b for a, b in zip(first, second, strict=True)
+def _compatible(first: Spec, second: Spec) -> bool:
+    sizes = zip(first.shape, second.shape, strict=False)
+    return (
+        first.dtype == second.dtype
+        and len(first.shape) == len(second.shape)
+        and all(a is None or b is None or a == b for a, b in sizes)
     )

@@ -49,6 +49,16 @@ class Graph(Editable):
         object.__setattr__(self, "layers", MappingProxyType(dict(self.layers)))
         object.__setattr__(self, "calls", MappingProxyType(calls))
 
+    def changed(self, **fields: Any) -> "Graph":
+        """Returns a graph with other fields, which are known to hold together."""
+        made = object.__new__(type(self))
+        for name in ("layers", "calls"):
+            if name in fields:
+                fields[name] = MappingProxyType(fields[name])
+        for name, value in {**vars(self), **fields}.items():
+            object.__setattr__(made, name, value)
+        return made
+
     def __str__(self) -> str:
         """Returns what the author wrote as text, one line per call."""
         return graph_text(self)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ramet.errors import GraphError, OptionError
 from ramet.graph.draft import Draft, with_entry
-from ramet.graph.inline import Taps
+from ramet.graph.inline import Taps, flatten
 from ramet.graph.locate import find_ref
 from ramet.graph.names import did_you_mean, unique_name
 from ramet.graph.parts import Call, Edit, Layer, Ref, Spec
@@ -17,16 +17,17 @@ if TYPE_CHECKING:
     from ramet.graph.core import Graph
 
 
-def extract(graph: "Graph", inputs: Tree, outputs: Tree) -> "Graph":
+def extract(graph: "Graph", inputs: Tree, outputs: Tree, *, by_name: bool = False) -> "Graph":
     """Cuts out what lies between some tensors and some others.
 
-    A tensor that carries a mask brings a second input along, for the mask.
+    A tensor that carries a mask brings a second input along, for the mask; then, or if
+    asked for, inputs go by name.
     """
     shown = {"inputs": inputs, "outputs": outputs}
     text = ", ".join(f"{k}={_names(v)}" for k, v in shown.items() if v is not None)
     taps = Taps(graph)
     inputs, outputs = taps.refs(inputs), taps.refs(outputs)
-    graph = taps.graph
+    graph, inputs, outputs = _with_masks(taps.graph, inputs, outputs)
     ends = graph.outputs if outputs is None else outputs
     if not any(True for _ in leaves(ends)):
         message = f"no outputs are named for a part of graph '{graph.name}'; name at least one"
@@ -35,19 +36,38 @@ def extract(graph: "Graph", inputs: Tree, outputs: Tree) -> "Graph":
     draft = Draft(graph, edit)
     draft.outputs = ends
     if inputs is not None:
-        _cut(graph, draft, inputs)
+        _cut(graph, draft, inputs, by_name=by_name)
     part = pruned(dataclasses.replace(draft.done(), origin=graph.live_origin().part()))
     if inputs is None:
         part = _with_needed_inputs(part)
     return with_entry(part, edit)
 
 
+def _with_masks(graph: "Graph", inputs: Tree, outputs: Tree) -> "tuple[Graph, Tree, Tree]":
+    """Makes masks visible that the tensors to cut at only get while a model runs.
+
+    Those are masks that come out of nested models. The models are inlined, and what the
+    layers then give is traced.
+    """
+    live, starts = graph.live_origin(), list(leaves(inputs)) if inputs is not None else []
+    if not any(layer.graph is not None for layer in graph.layers.values()):
+        return graph, inputs, outputs
+    if not live.hides_masks(graph, starts):
+        return graph, inputs, outputs
+    ends = graph.outputs if outputs is None else outputs
+    tapped = dataclasses.replace(graph, outputs=[inputs, ends])
+    settled = live.settled(flatten(tapped, None))
+    inputs, ends = settled.outputs
+    visible = settled.changed(outputs=ends, journal=graph.journal)
+    return visible, inputs, None if outputs is None else ends
+
+
 def split(graph: "Graph", at: Tree) -> "tuple[Graph, Graph]":
     """Cuts a graph in two, so that the second part takes what the first gives."""
     taps = Taps(graph)
-    at = taps.refs(at)
-    graph, refs = taps.graph, cast("list[Ref]", list(leaves(at)))
-    tail = extract(graph, at, None)
+    graph, at, _ = _with_masks(taps.graph, taps.refs(at), None)
+    refs = cast("list[Ref]", list(leaves(at)))
+    tail = extract(graph, at, None, by_name=len(refs) > 1)
     specs = [graph.calls[ref.call].outputs[ref.index] for ref in refs]
     masks: list[Ref] = [spec.mask for spec in specs if isinstance(spec.mask, Ref)]
     given = [*refs, *masks]
@@ -57,7 +77,7 @@ def split(graph: "Graph", at: Tree) -> "tuple[Graph, Graph]":
     return extract(graph, None, dict(zip(names, given, strict=True))), tail
 
 
-def _cut(graph: "Graph", draft: Draft, inputs: Tree) -> None:
+def _cut(graph: "Graph", draft: Draft, inputs: Tree, *, by_name: bool) -> None:
     """Puts new inputs in the place of tensors, and of the masks that they carry.
 
     What lies above is forgotten, derived masks with it: they are derived again from
@@ -75,6 +95,12 @@ def _cut(graph: "Graph", draft: Draft, inputs: Tree) -> None:
             mapping[ref] = ref
             continue
         _check_settled(graph, ref)
+        if key in taken:
+            message = (
+                f"the part of graph '{graph.name}' has a layer '{key}' already, so an input cannot "
+                "have that name; choose another key"
+            )
+            raise GraphError(message)
         name, mask = _free_name(key or _input_name(graph, ref), taken), None
         spec = graph.calls[ref.call].outputs[ref.index]
         if isinstance(spec.mask, Ref):
@@ -91,13 +117,12 @@ def _cut(graph: "Graph", draft: Draft, inputs: Tree) -> None:
         draft.layers[call.name] = dataclasses.replace(layer, edit=draft.edit)
         draft.add_call(call, after=None)
     tree = map_tree(mapping.__getitem__, starts)
-    if isinstance(tree, dict):
+    if (masks or by_name) and not isinstance(tree, dict):
+        # By name, since Keras sorts masks that ride on tensors in a dict by name too.
+        tree = {ref.call: ref for ref in leaves(tree)}
+    draft.inputs = tree
+    if masks:
         draft.inputs = cast("dict[str, Any]", tree) | {mask.call: mask for mask in masks}
-    elif masks:
-        items = list(cast("list[Any]", tree)) if isinstance(tree, (list, tuple)) else [tree]
-        draft.inputs = [*items, *masks]
-    else:
-        draft.inputs = tree
 
 
 def _check_settled(graph: "Graph", ref: Ref) -> None:
@@ -157,7 +182,10 @@ def _free_name(name: str, taken: set[str]) -> str:
 def _new_input(
     graph: "Graph", spec: Spec, name: str, *, optional: bool = False, mask: Ref | None = None
 ) -> tuple[Layer, Call]:
-    options = {"name": name, "optional": optional}
+    # Keras takes the product of a tensor and a number for sparse.
+    starts = cast("list[Ref]", list(leaves(graph.inputs)))
+    sparse = spec.sparse and any(graph.calls[ref.call].outputs[0].sparse for ref in starts)
+    options = {"name": name, "optional": optional, "sparse": sparse}
     layer, call = graph.live_origin().input(None, spec, options)
     specs = (dataclasses.replace(call.outputs[0], mask=mask),)
     return layer, dataclasses.replace(call, outputs=specs)
@@ -171,6 +199,9 @@ def add_output(graph: "Graph", place: "str | Ref", name: str | None) -> "Graph":
     label = place if isinstance(place, str) else place.call
     edit = Edit(f"add output '{label}'")
     before: Any = graph.outputs
+    if name is not None and not isinstance(before, dict):
+        message = f"the outputs of graph '{graph.name}' are not a dict, so none can have a name"
+        raise OptionError(message)
     outputs: Tree = [before, ref]
     if isinstance(before, dict):
         key, known = name or ref.call, cast("dict[str, Any]", before)
@@ -224,7 +255,9 @@ def with_inputs(graph: "Graph", given: Any, options: dict[str, Any]) -> "Graph":
     mapping: dict[Ref, Ref] = {}
     for name, tensor in new.items():
         spec = graph.calls[name].outputs[0]
-        layer, call = graph.live_origin().input(tensor, spec, options)
+        old_input = graph.layers[graph.calls[name].layer or ""].origin
+        kept_options = {"optional": getattr(old_input, "optional", False), **options}
+        layer, call = graph.live_origin().input(tensor, spec, kept_options)
         kept = name if layer.name.startswith(("keras_tensor", "input_layer")) else layer.name
         label = kept
         taken = (draft.calls.keys() | draft.layers.keys()) - {name}

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from ramet.errors import GraphError
+from ramet.graph.check import still_holds
 from ramet.graph.journal import Journal
 from ramet.graph.names import is_automatic, next_free
 from ramet.graph.parts import Call, Edit, Layer, Ref, Spec
@@ -29,30 +30,44 @@ class Draft:
         self.inputs = graph.inputs
         self.outputs = graph.outputs
         self._inserted: dict[str | None, list[str]] = {}
+        self._changed: set[str] = set()
+        self._removed: set[str] = set()
+        self._orphans = False
 
     def done(self) -> "Graph":
         """Returns the checked graph. Layers that are not called any more are gone."""
         calls = self.calls
         if self._inserted:
             calls = {call.name: call for call in self.in_order()}
-        used = {call.layer for call in calls.values()}
-        layers = {key: layer for key, layer in self.layers.items() if key in used}
-        return dataclasses.replace(
-            self._graph, layers=layers, calls=calls, inputs=self.inputs, outputs=self.outputs
-        )
+        layers = self.layers
+        if self._orphans:
+            used = {call.layer for call in calls.values()}
+            layers = {key: layer for key, layer in layers.items() if key in used}
+        fields = {"layers": layers, "calls": calls, "inputs": self.inputs, "outputs": self.outputs}
+        made = self._graph.changed(**fields)
+        if still_holds(made, self._changed, self._removed):
+            return made
+        return dataclasses.replace(self._graph, **fields)
 
     def in_order(self) -> list[Call]:
         """Lists the calls, new ones right after those that they were inserted after."""
         new = {name for names in self._inserted.values() for name in names}
         ordered: list[Call] = []
-        waiting = [*reversed([name for name in self.calls if name not in new])]
-        waiting += reversed(self._inserted.get(None, []))
+        self._place(self._inserted.get(None, []), ordered)
+        for name, call in self.calls.items():
+            if name not in new:
+                ordered.append(call)
+                if name in self._inserted:
+                    self._place(self._inserted[name], ordered)
+        return ordered
+
+    def _place(self, names: list[str], ordered: list[Call]) -> None:
+        waiting = [*reversed(names)]
         while waiting:
             name = waiting.pop()
             if name in self.calls:
                 ordered.append(self.calls[name])
             waiting += reversed(self._inserted.get(name, []))
-        return ordered
 
     def add_layer(self, layer: Layer, *, freed: str | None = None) -> str:
         """Takes a layer in and returns its key; an automatic name makes way if it is taken.
@@ -84,21 +99,24 @@ class Draft:
 
     def place(self, name: str, *, after: str | None) -> None:
         """Says where a new call stands: after another, or before all."""
+        self._changed.add(name)
         self._inserted.setdefault(after, []).append(name)
 
     def change_call(self, name: str, **changes: Any) -> None:
         """Changes fields of a call."""
+        self._changed.add(name)
+        self._orphans = self._orphans or "layer" in changes
         self.calls[name] = dataclasses.replace(self.calls[name], edit=self.edit, **changes)
 
-    def set_argument(self, name: str, place: str, ref: Ref) -> None:
+    def set_argument(self, name: str, place: tuple[Any, ...], ref: Ref) -> None:
         """Puts another tensor at a place of a call's arguments."""
         call = self.calls[name]
-        start, *steps = place.split(".")
+        start, *steps = place
         args, kwargs = list(call.args), dict(call.kwargs)
-        if start in kwargs:
-            kwargs[start] = _with_leaf(kwargs[start], steps, ref)
+        if isinstance(start, int):
+            args[start] = _with_leaf(args[start], steps, ref)
         else:
-            args[int(start)] = _with_leaf(args[int(start)], steps, ref)
+            kwargs[start] = _with_leaf(kwargs[start], steps, ref)
         self.change_call(name, args=tuple(args), kwargs=kwargs)
 
     def rename_calls(self, names: dict[str, str]) -> None:
@@ -112,7 +130,13 @@ class Draft:
         calls: dict[str, Call] = {}
         for name, call in self.calls.items():
             changed: dict[str, Any] = {}
-            if any(ref.call in names for ref in call.refs):
+            hit = False
+            for ref in call.refs:
+                hit = hit or ref.call in names
+            if not (hit or call.masked or name in names):
+                calls[name] = call
+                continue
+            if hit:
                 changed = {"args": map_tree(new, call.args), "kwargs": map_tree(new, call.kwargs)}
             if any(_is_named(spec.mask, names) for spec in call.outputs):
                 specs = (dataclasses.replace(spec, mask=new(spec.mask)) for spec in call.outputs)
@@ -121,6 +145,7 @@ class Draft:
                 changed["name"] = names[name]
             found = dataclasses.replace(call, **changed) if changed else call
             calls[found.name] = found
+            self._changed.add(found.name)
         self.calls = calls
         self.inputs, self.outputs = map_tree(new, self.inputs), map_tree(new, self.outputs)
 
@@ -140,21 +165,22 @@ class Draft:
 
         sources = {ref.call for ref in mapping}
         for name, call in self.calls.items():
-            if name == but:
-                continue
-            hit = False
+            if call.masked:
+                self._set_masks(name, new)
             for ref in call.refs:
                 if ref.call in sources and ref in mapping:
-                    hit = True
                     break
-            if hit:
+            else:
+                continue
+            if name != but:
+                self._changed.add(name)
+                call = self.calls[name]  # noqa: PLW2901 with other masks, perhaps
                 self.calls[name] = dataclasses.replace(
                     call,
                     args=map_tree(new, call.args),
                     kwargs=map_tree(new, call.kwargs),
                     edit=self.edit if mark and _reads(call, mapping) else call.edit,
                 )
-            self._set_masks(name, new)
         self.outputs = map_tree(new, self.outputs)
 
     def forget(self, names: set[str]) -> None:
@@ -163,9 +189,13 @@ class Draft:
         What had such an argument or mask is called when the graph is built, so that
         Keras derives it again.
         """
+        self._orphans = True
+        self._removed |= names
         for name in names:
             self.calls.pop(name, None)
         for name, call in self.calls.items():
+            if not (call.derived or call.masked):
+                continue
             lost = {k for k in call.derived if _refers(call.kwargs.get(k), names)}
             if lost:
                 kwargs = {k: v for k, v in call.kwargs.items() if k not in lost}
@@ -202,19 +232,16 @@ def _is_named(leaf: Any, names: dict[str, str]) -> bool:
     return isinstance(leaf, Ref) and leaf.call in names
 
 
-def _with_leaf(tree: Tree, steps: list[str], ref: Ref) -> Tree:
+def _with_leaf(tree: Tree, steps: list[Any], ref: Ref) -> Tree:
     """Returns a tree with another leaf at the end of some steps."""
     if not steps:
         return ref
     step, *rest = steps
     if isinstance(tree, dict):
         items = cast("dict[Any, Any]", tree)
-        return {
-            key: _with_leaf(item, rest, ref) if str(key) == step else item
-            for key, item in items.items()
-        }
+        return {k: _with_leaf(v, rest, ref) if k == step else v for k, v in items.items()}
     values = [
-        _with_leaf(item, rest, ref) if str(index) == step else item
+        _with_leaf(item, rest, ref) if index == step else item
         for index, item in enumerate(cast("list[Any]", tree))
     ]
     return values if isinstance(tree, list) else tuple(values)
@@ -222,4 +249,4 @@ def _with_leaf(tree: Tree, steps: list[str], ref: Ref) -> Tree:
 
 def with_entry(graph: "Graph", edit: Edit) -> "Graph":
     """Adds a line to a graph's journal."""
-    return dataclasses.replace(graph, journal=Journal((*graph.journal, edit)))
+    return graph.changed(journal=Journal((*graph.journal, edit)))

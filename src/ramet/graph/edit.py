@@ -10,7 +10,7 @@ from ramet.graph.draft import UNKNOWN, Draft, with_entry
 from ramet.graph.locate import calls_of_layer, descend, find_call, find_layer, find_ref
 from ramet.graph.names import unique_name
 from ramet.graph.nested import edit_everywhere, edit_inside
-from ramet.graph.parts import POLICIES, Call, Edit, Layer, Ref
+from ramet.graph.parts import POLICIES, Call, Edit, Layer, Ref, apart
 from ramet.graph.reach import written_calls
 from ramet.graph.tree import leaves
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 New: TypeAlias = Any
 """A layer, or a function from the layer at the place to one."""
+
+Place: TypeAlias = tuple[Any, ...]
+"""Where a call takes a tensor: a position or keyword, and steps into nested structures."""
 
 
 def replace_layer(graph: "Graph", path: str, given: New, weights: str) -> "Graph":
@@ -31,6 +34,8 @@ def replace_layer(graph: "Graph", path: str, given: New, weights: str) -> "Graph
     _check_not_input(inner, old, "replaced; use with_inputs")
     new = _new_layer(graph, given, old, f"what replaces '{path}'")
     edit = Edit(f"replace '{path}' ({old.kind}) by {_described(graph, new)}")
+    if _has_weights(new):
+        weights = "fresh"  # It brings its own.
     new = dataclasses.replace(new, inherits=_weights_of(old), weights=weights, edit=edit)
     if one is not None:
         changed = edit_inside(
@@ -42,7 +47,7 @@ def replace_layer(graph: "Graph", path: str, given: New, weights: str) -> "Graph
             calls = [call.name for call in calls_of_layer(target, found)]
             return _put(target, found, calls, new, edit)
 
-        changed = edit_everywhere(graph, old.origin, edit, change)
+        changed = edit_everywhere(graph, old, edit, change)
     return with_entry(changed, edit)
 
 
@@ -82,9 +87,9 @@ def configure_layer(graph: "Graph", path: str, changes: Mapping[str, Any], weigh
         record = target.layers[key]
         merged = MappingProxyType({**(record.changes or {}), **changes})
         new = dataclasses.replace(record, changes=merged, weights=weights, edit=edit)
-        return dataclasses.replace(target, layers={**target.layers, key: new})
+        return target.changed(layers={**target.layers, key: new})
 
-    return with_entry(edit_everywhere(graph, old.origin, edit, change), edit)
+    return with_entry(edit_everywhere(graph, old, edit, change), edit)
 
 
 def insert_after(graph: "Graph", place: "str | Ref", given: New) -> "Graph":
@@ -109,11 +114,11 @@ def insert_on(graph: "Graph", path: str, argument: "int | str | None", given: Ne
     places = argument_places(call)
     if argument is None and len(places) != 1:
         message = (
-            f"call '{path}' takes {len(places)} tensors ({', '.join(places)}); say with insert_on "
-            "which one the new layer stands before"
+            f"call '{path}' takes {len(places)} tensors; say with insert_on which one the new "
+            "layer stands before"
         )
         raise GraphError(message)
-    at = find_argument(call, argument if argument is not None else next(iter(places)), path)
+    at = find_argument(call, 0 if argument is None else argument, path)
     ref = places[at]
     new = _new_layer(graph, given, inner.layers[cast("str", call.layer)], f"what precedes '{path}'")
     on = "" if argument is None else f", argument {argument!r}"
@@ -131,26 +136,33 @@ def insert_on(graph: "Graph", path: str, argument: "int | str | None", given: Ne
 def remove(graph: "Graph", path: str, reconnect: Any = None) -> "Graph":
     """Takes a layer out; its readers read what it read, or what `reconnect` says."""
     models, inner, name = descend(graph, path)
-    calls = [find_call(inner, name)] if "#" in name else None
-    if calls is None:
-        calls = calls_of_layer(inner, find_layer(inner, name))
-    old = inner.layers[cast("str", calls[0].layer)]
+    one = find_call(inner, name) if "#" in name else None
+    old = inner.layers[find_layer(inner, name) if one is None else cast("str", one.layer)]
     _check_not_input(inner, old, "removed; use extract")
-    mapping: dict[Ref, Ref] = {}
-    for call in calls:
-        _check_mask_unused(inner, call)
-        for index, ref in enumerate(_detour(inner, call, reconnect, path)):
-            mapping[Ref(call.name, index)] = ref
     instead = "" if reconnect is None else f", reconnecting {_shown(reconnect)}"
     edit = Edit(f"remove '{path}' ({old.kind}){instead}")
 
-    def change(target: "Graph") -> "Graph":
+    def without(target: "Graph", calls: list[Call]) -> "Graph":
+        mapping: dict[Ref, Ref] = {}
+        for call in calls:
+            _check_mask_unused(target, call)
+            for index, ref in enumerate(_detour(target, call, reconnect, path)):
+                mapping[Ref(call.name, index)] = ref
         draft = Draft(target, edit)
         draft.redirect({ref: _end(ref, mapping) for ref in mapping})
         draft.forget({call.name for call in calls})
         return draft.done()
 
-    return with_entry(edit_inside(graph, models, edit, change), edit)
+    if one is not None:
+        changed = edit_inside(graph, models, edit, lambda target: without(target, [one]))
+    elif reconnect is not None:
+        calls = calls_of_layer(inner, find_layer(inner, name))
+        changed = edit_inside(graph, models, edit, lambda target: without(target, calls))
+    else:
+        changed = edit_everywhere(
+            graph, old, edit, lambda target, key: without(target, calls_of_layer(target, key))
+        )
+    return with_entry(changed, edit)
 
 
 def _end(ref: Ref, mapping: dict[Ref, Ref]) -> Ref:
@@ -193,7 +205,7 @@ def _check_mask_unused(graph: "Graph", call: Call) -> None:
     """Checks that the author passes on no mask that goes away with a call."""
     masks = {spec.mask for spec in call.outputs if isinstance(spec.mask, Ref)}
     masks -= {graph.calls[ref.call].outputs[ref.index].mask for ref in call.written_refs}
-    for other in written_calls(graph):
+    for other in written_calls(graph) if masks else ():
         if masks.intersection(other.written_refs):
             message = (
                 f"'{call.name}' of graph '{graph.name}' makes a mask that is passed to "
@@ -222,38 +234,38 @@ def rewire(graph: "Graph", path: str, argument: "int | str", tensor: "str | Ref"
     return with_entry(edit_inside(graph, models, edit, change), edit)
 
 
-def argument_places(call: Call) -> dict[str, Ref]:
-    """Returns the tensors that the author gave to a call, by place: `0`, `0.1`, `mask`."""
+def argument_places(call: Call) -> dict[Place, Ref]:
+    """Returns the tensors that the author gave to a call, by place: argument, then steps."""
     kwargs = {key: item for key, item in call.kwargs.items() if key not in call.derived}
-    places: dict[str, Ref] = {}
-    for start, tree in [*((str(i), arg) for i, arg in enumerate(call.args)), *kwargs.items()]:
-        _list_places(start, tree, places)
+    places: dict[Place, Ref] = {}
+    for start, tree in [*enumerate(call.args), *kwargs.items()]:
+        _list_places((start,), tree, places)
     return places
 
 
-def _list_places(place: str, tree: Any, places: dict[str, Ref]) -> None:
+def _list_places(place: Place, tree: Any, places: dict[Place, Ref]) -> None:
     if isinstance(tree, Ref):
         places[place] = tree
     elif isinstance(tree, dict):
         for key, item in cast("dict[Any, Any]", tree).items():
-            _list_places(f"{place}.{key}", item, places)
+            _list_places((*place, key), item, places)
     elif isinstance(tree, (list, tuple)):
         for index, item in enumerate(cast("list[Any]", tree)):
-            _list_places(f"{place}.{index}", item, places)
+            _list_places((*place, index), item, places)
 
 
-def find_argument(call: Call, argument: "int | str", path: str) -> str:
-    """Returns the place of an argument: a position, a keyword, or a place itself.
+def find_argument(call: Call, argument: "int | str", path: str) -> Place:
+    """Returns the place of an argument: a number among the tensors, or a keyword.
 
-    A position counts the tensors: in `Add([a, b])`, `b` is 1.
+    In `Add([a, b])`, `b` is 1.
     """
     places = argument_places(call)
-    names = [*places]
+    names = {".".join(map(str, place)): place for place in places}
     if isinstance(argument, int):
         if 0 <= argument < len(names):
-            return names[argument]
-    elif argument in places:
-        return argument
+            return [*places][argument]
+    elif argument in names:
+        return names[argument]
     message = (
         f"call '{path}' has no tensor at argument {argument!r}; it takes "
         f"{', '.join(f'{i} ({n})' for i, n in enumerate(names)) or 'no tensors'}"
@@ -296,15 +308,20 @@ def _maker(graph: "Graph", ref: Ref) -> Layer | None:
 def _new_layer(graph: "Graph", given: New, old: Layer | None, where: str) -> Layer:
     """Records a layer that a user gives, or whose function makes it of the old one."""
     made = given
-    if callable(given) and not graph.live_origin().is_layer(given):
-        made = given(None if old is None else old.origin)
-    return graph.live_origin().layer(made, where)
+    is_function = callable(given) and not isinstance(given, type)
+    if is_function and not graph.live_origin().is_layer(given):
+        made = given(None if old is None else graph.live_origin().current(old))
+    return apart(graph.live_origin().layer(made, where))
 
 
 def _weights_of(old: Layer) -> Any:
     """Returns the live layer whose weights the one in its place takes over."""
     fresh = old.inherits is not None and not getattr(old.origin, "built", False)
     return old.inherits if fresh else old.origin
+
+
+def _has_weights(layer: Layer) -> bool:
+    return bool(getattr(layer.origin, "built", False) and getattr(layer.origin, "weights", ()))
 
 
 def _described(graph: "Graph", new: Layer) -> str:

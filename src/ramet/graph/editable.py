@@ -52,6 +52,22 @@ class Origin(Protocol):
         """Records a symbolic input, or makes one like a spec but for some options."""
         ...
 
+    def current(self, layer: Layer) -> Any:
+        """Returns a live layer as it will be: the origin, or one made with the changes."""
+        ...
+
+    def hides_masks(self, graph: "Graph", refs: "list[Ref]") -> bool:
+        """Tells whether tensors carry masks that the graph does not show."""
+        ...
+
+    def settled(self, graph: "Graph") -> "Graph":
+        """Returns a graph as it is once it was built."""
+        ...
+
+    def conversion(self, given: Spec, wanted: Spec) -> list[tuple[Layer, Call]]:
+        """Returns the operations by which a model adjusts a tensor to one of its inputs."""
+        ...
+
     def accepts(self, layer: Layer, argument: str) -> bool:
         """Tells whether a layer can be called with a keyword argument."""
         ...
@@ -245,10 +261,9 @@ class Editable:
     def extract(self, *, inputs: Tree = None, outputs: Tree = None) -> "Graph":
         """Cuts out a part, as a plain Functional model that is not compiled.
 
-        A tensor among the inputs that carries a mask brings a second input along,
-        `<name>_mask`, for the mask: a model of inputs `[x, x_mask]`, which also takes
-        a dict by these names. The mask may be `None` where every layer that reads it
-        can do without.
+        A tensor among the inputs that carries a mask brings a second input along for
+        the mask: the part takes a dict, `{"x": ..., "x_mask": ...}`. The mask may be
+        `None` where every layer that reads it can do without.
 
         Args:
             inputs: Tensors to start from: a name, a list, or a dict of names; the

@@ -91,10 +91,10 @@ def _inlined(graph: "Graph", key: str, edit: Edit) -> "Graph":
 
 def _layer_names(draft: Draft, record: Layer) -> dict[str, str]:
     """Returns the keys of the inner layers in the outer graph: those that are there stay."""
-    known = {id(layer.origin): key for key, layer in draft.layers.items()}
+    known = {layer.identity: key for key, layer in draft.layers.items()}
     names: dict[str, str] = {}
     for key, layer in nested_graph(record).layers.items():
-        name = known.get(id(layer.origin))
+        name = known.get(layer.identity)
         if name is None:
             taken = {*draft.layers, *draft.calls, *names.values()}
             name = f"{record.name}_{layer.name}"
@@ -107,7 +107,7 @@ def _inline_call(
     graph: "Graph", draft: Draft, call: Call, inner: "Graph", names: dict[str, str]
 ) -> None:
     _check_plain(graph, call)
-    given = flat(call.args[0] if call.args else call.kwargs["inputs"])
+    given = _converted(graph, draft, inner, _given(graph, call, inner))
     mapping: dict[Ref, Ref] = dict(zip(flat(inner.inputs), given, strict=True))
     moved = [item for item in inner.calls.values() if Ref(item.name) not in mapping]
     taken = {*draft.calls}
@@ -119,6 +119,8 @@ def _inline_call(
     def new(leaf: Any) -> Any:
         return mapping[leaf] if isinstance(leaf, Ref) else leaf
 
+    # A mask comes in by the outer tensors, and what it does inside is not recorded.
+    masked = any(draft.calls[ref.call].outputs[ref.index].mask is not None for ref in given)
     last = call.refs[-1].call if call.refs else None
     for item in moved:
         key = names[cast("str", item.layer)]
@@ -132,12 +134,55 @@ def _inline_call(
             kwargs={**map_tree(new, item.kwargs), **extra},
             derived=item.derived - extra.keys(),
             outputs=tuple(dataclasses.replace(s, mask=new(s.mask)) for s in item.outputs),
+            edit=draft.edit if masked else item.edit,
         )
         draft.place(name, after=last)
         last = name
     outputs = {Ref(call.name, i): mapping[ref] for i, ref in enumerate(flat(inner.outputs))}
-    draft.redirect(outputs, mark=False)
+    draft.redirect(outputs, mark=masked)
     draft.forget({call.name})
+
+
+def _given(graph: "Graph", call: Call, inner: "Graph") -> list[Ref]:
+    """Lists the tensors that a model is called on, in the order of its inputs.
+
+    Keras goes by names where a dict is given, and by order otherwise.
+    """
+    tree: Any = call.args[0] if call.args else call.kwargs["inputs"]
+    wanted: list[Ref] = flat(inner.inputs)
+    if isinstance(tree, dict):
+        by_name = cast("dict[str, Ref]", tree)
+        keys = [ref.call for ref in wanted]
+        if isinstance(inner.inputs, dict):
+            keys = sorted(cast("dict[str, Any]", inner.inputs))
+        if all(key in by_name and isinstance(by_name[key], Ref) for key in keys):
+            return [by_name[key] for key in keys]
+    found: list[Ref] = flat(tree)
+    if len(found) != len(wanted):
+        message = (
+            f"call '{call.name}' of graph '{graph.name}' passes {len(found)} tensors to a model "
+            f"with {len(wanted)} inputs, so it cannot be flattened"
+        )
+        raise GraphError(message)
+    return found
+
+
+def _converted(graph: "Graph", draft: Draft, inner: "Graph", given: list[Ref]) -> list[Ref]:
+    """Adds the casts and changes of rank that a nested model makes of its inputs."""
+    found: list[Ref] = []
+    for ref, start in zip(given, flat(inner.inputs), strict=True):
+        spec = draft.calls[ref.call].outputs[ref.index]
+        wanted = inner.calls[start.call].outputs[start.index]
+        for layer, call in graph.live_origin().conversion(spec, wanted) if spec.known else ():
+            key = draft.add_layer(layer)
+            name = unique_name(key, draft.calls)
+            args = (ref, *call.args[1:])
+            draft.add_call(
+                dataclasses.replace(call, name=name, layer=key, args=args), after=ref.call
+            )
+            ref = Ref(name)  # noqa: PLW2901 the next one converts it further
+        found.append(ref)
+    return found
 
 
 def _context(graph: "Graph", call: Call, item: Call, layer: Layer) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ramet.errors import GraphError
+from ramet.errors import GraphError, OptionError
 from ramet.graph.names import counted, did_you_mean
 from ramet.graph.parts import Call, Layer, Ref
 from ramet.graph.reach import written_calls
@@ -29,6 +29,7 @@ def descend(graph: "Graph", path: str) -> tuple[tuple[str, ...], "Graph", str]:
         The keys of the nested models on the way, the innermost graph, and the last
         name of the path.
     """
+    check_place(path)
     *models, last = path.split("/")
     inner = graph
     for key in models:
@@ -39,15 +40,35 @@ def descend(graph: "Graph", path: str) -> tuple[tuple[str, ...], "Graph", str]:
     return tuple(models), inner, last
 
 
+def check_place(place: object) -> None:
+    """Checks that something is a name or a Ref.
+
+    Raises:
+        OptionError: If it is something else.
+    """
+    if not isinstance(place, (str, Ref)):
+        hint = f"; pass its name, '{name}'" if (name := getattr(place, "name", None)) else ""
+        message = f"a place in a graph is named by a string, got a {type(place).__name__}{hint}"
+        raise OptionError(message)
+
+
 def find_layer(graph: "Graph", name: str) -> str:
     """Returns the key of the layer of that name.
 
     Raises:
         GraphError: If there is none, or it only serves masks that Keras fills in.
     """
+    if name in graph.calls and name not in graph.layers:
+        layer = graph.calls[name].layer
+        message = (
+            f"'{name}' of graph '{graph.name}' is one call of layer '{layer}'; name the layer, or "
+            f"give the call one of its own first: unshare('{layer}')"
+        )
+        raise GraphError(message)
     if name not in graph.layers:
         raise _unknown(graph, name)
-    if all(call.layer != name for call in written_calls(graph)):
+    is_operation = not hasattr(graph.layers[name].origin, "supports_masking")
+    if is_operation and all(call.layer != name for call in written_calls(graph)):
         _check_not_derived(graph, name)
     return name
 
@@ -98,6 +119,7 @@ def find_ref(graph: "Graph", name: "str | Ref") -> Ref:
     Raises:
         GraphError: If there is none, or several.
     """
+    check_place(name)
     if isinstance(name, Ref):
         if name.call not in graph.calls:
             raise _unknown(graph, name.call)

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ramet.graph.parts import Edit, Layer
 
@@ -32,7 +32,7 @@ def edit_inside(
     new, model = change(inner), record
 
     def renewed(layer: Layer) -> Layer:
-        if model is not None and layer.origin is model.origin:
+        if model is not None and layer.identity == model.identity:
             return dataclasses.replace(layer, graph=new, edit=edit)
         return layer
 
@@ -40,19 +40,20 @@ def edit_inside(
 
 
 def edit_everywhere(
-    graph: "Graph", origin: Any, edit: Edit, change: Callable[["Graph", str], "Graph"]
+    graph: "Graph", record: Layer, edit: Edit, change: Callable[["Graph", str], "Graph"]
 ) -> "Graph":
-    """Changes every graph that calls a live layer, nested ones first.
+    """Changes every graph that calls a layer, nested ones first.
 
     Args:
         graph: The outermost graph.
-        origin: The live layer.
+        record: The layer, as one of the graphs has it.
         edit: What is done.
         change: Makes the new graph of an old one, given the layer's key in it.
     """
+    identity = record.identity
 
     def changed(inner: "Graph") -> "Graph":
-        keys = [key for key, layer in inner.layers.items() if layer.origin is origin]
+        keys = [key for key, layer in inner.layers.items() if layer.identity == identity]
         for key in keys:
             inner = change(inner, key)
         return inner
@@ -89,6 +90,6 @@ def _rebuilt(
             renewed[key] = new
     found = graph
     if renewed:
-        found = dataclasses.replace(graph, layers={**graph.layers, **renewed})
+        found = graph.changed(layers={**graph.layers, **renewed})
     done[id(graph)] = found = change(found)
     return found

@@ -1,7 +1,8 @@
 """The parts of a graph: tensors, calls and layers, as plain frozen data."""
 
+import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ramet.graph.tree import Tree, leaves
@@ -80,6 +81,8 @@ class Call:
     """The tensors that the call takes, in order."""
     written_refs: tuple[Ref, ...] = field(init=False, repr=False, compare=False)
     """The tensors that its author gave to it, in order."""
+    masked: bool = field(init=False, repr=False, compare=False)
+    """Whether an output carries a mask."""
 
     def __post_init__(self) -> None:
         """Lists the tensors that the call takes."""
@@ -90,6 +93,7 @@ class Call:
             written = _refs((self.args, kept))
         object.__setattr__(self, "refs", refs)
         object.__setattr__(self, "written_refs", written)
+        object.__setattr__(self, "masked", any(spec.mask is not None for spec in self.outputs))
 
 
 def _refs(tree: Tree) -> tuple[Ref, ...]:
@@ -123,3 +127,24 @@ class Layer:
     """Not 0 for a layer that is another than those with the same origin."""
     edit: Edit | None = field(default=None, repr=False, compare=False)
     """The edit that brought the layer in or changed it last."""
+
+    @property
+    def identity(self) -> tuple[int, int]:
+        """What is the same for two records of one layer."""
+        return id(self.origin), self.apart
+
+    def is_record_of(self, other: "Layer") -> bool:
+        """Tells whether two records say the same of the same layer."""
+        return (
+            self.identity == other.identity
+            and self.changes == other.changes
+            and (self.graph is other.graph or self.edit is other.edit)
+        )
+
+
+_APART = itertools.count(1)
+
+
+def apart(layer: Layer) -> Layer:
+    """Returns a record of a new layer, that is another than any with the same origin."""
+    return replace(layer, apart=next(_APART))

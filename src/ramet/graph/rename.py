@@ -2,13 +2,13 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from ramet.errors import GraphError, OptionError
 from ramet.graph.draft import Draft, with_entry
 from ramet.graph.locate import calls_of_layer, descend, find_layer
 from ramet.graph.nested import edit_everywhere
-from ramet.graph.parts import Edit
+from ramet.graph.parts import Edit, Layer
 from ramet.graph.reach import written_calls
 
 if TYPE_CHECKING:
@@ -17,19 +17,22 @@ if TYPE_CHECKING:
 
 def rename(graph: "Graph", names: Mapping[str, str]) -> "Graph":
     """Gives layers other names; all at once, so that two can change places."""
+    if not isinstance(cast("Any", names), Mapping):
+        message = f"names must be a dict of old and new names, got a {type(names).__name__}"
+        raise OptionError(message)
     for old, new in names.items():
         check_name(new, f"the new name of '{old}'")
     pairs = ", ".join(f"'{old}' to '{new}'" for old, new in names.items())
     edit = Edit(f"rename {pairs}")
-    origins: dict[str, object] = {}
+    records: dict[str, Layer] = {}
     for path in names:
         _, inner, name = descend(graph, path)
-        origins[path] = inner.layers[find_layer(inner, name)].origin
+        records[path] = inner.layers[find_layer(inner, name)]
     changed = graph
-    for number, path in enumerate(names):
-        changed = _renamed(changed, origins[path], f"{number}\0", edit)
+    for number, path in enumerate(names if len(names) > 1 else ()):
+        changed = _renamed(changed, records[path], f"{number}\0", edit)
     for path, new in names.items():
-        changed = _renamed(changed, origins[path], new, edit)
+        changed = _renamed(changed, records[path], new, edit)
     return with_entry(changed, edit)
 
 
@@ -45,13 +48,11 @@ def prefixed(graph: "Graph", text: str, edit: Edit) -> "Graph":
     changed = graph
     for key in {call.layer: None for call in written_calls(graph) if call.layer is not None}:
         layer = graph.layers[key]
-        changed = _renamed(changed, layer.origin, f"{text}{layer.name}", edit, inside=False)
+        changed = _renamed(changed, layer, f"{text}{layer.name}", edit)
     return changed
 
 
-def _renamed(
-    graph: "Graph", origin: object, new: str, edit: Edit, *, inside: bool = True
-) -> "Graph":
+def _renamed(graph: "Graph", record: Layer, new: str, edit: Edit) -> "Graph":
     def change(target: "Graph", key: str) -> "Graph":
         if new != key and new in target.layers:
             message = f"graph '{target.name}' has a layer '{new}' already; choose another name"
@@ -70,9 +71,7 @@ def _renamed(
         draft.rename_calls({call.name: new + call.name[len(key) :] for call in calls})
         return draft.done()
 
-    if inside:
-        return edit_everywhere(graph, origin, edit, change)
-    return change(graph, next(k for k, v in graph.layers.items() if v.origin is origin))
+    return edit_everywhere(graph, record, edit, change)
 
 
 def check_name(name: object, what: str) -> None:

@@ -56,6 +56,9 @@ class Selection:
         return self._combined(other, "-", lambda path: path in self and path not in other)
 
     def _combined(self, other: "Selection", sign: str, keeps: Callable[[str], bool]) -> "Selection":
+        if not isinstance(cast("Any", other), Selection):
+            message = f"a selection can be combined with another one, not with {other!r}"
+            raise OptionError(message)
         if other.graph is not self.graph:
             message = (
                 f"the graphs of two selections differ: '{self.graph.name}' after "
@@ -162,12 +165,12 @@ def select(  # noqa: PLR0913 each asks something else
         tests.append(lambda path, _: pattern.search(path) is not None)
         what.append(f"regex={regex!r}")
     if where is not None:
-        tests.append(lambda _, layer: bool(where(layer.origin)))
+        tests.append(lambda _, layer: bool(where(graph.live_origin().current(layer))))
         what.append("where=...")
-    found: dict[int, str] = {}
+    found: dict[tuple[int, int], str] = {}
     for path, layer in layer_paths(graph):
         if all(test(path, layer) for test in tests):
-            found.setdefault(id(layer) if layer.apart else id(layer.origin), path)
+            found.setdefault(layer.identity, path)
     return Selection(
         graph, tuple(found.values()), ", ".join(what) or "nothing", missing_ok=missing_ok
     )

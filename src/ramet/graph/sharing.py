@@ -8,7 +8,7 @@ from ramet.graph.draft import Draft, with_entry
 from ramet.graph.locate import calls_of_layer, descend, find_layer
 from ramet.graph.names import unique_name
 from ramet.graph.nested import edit_inside
-from ramet.graph.parts import Edit
+from ramet.graph.parts import Edit, apart
 
 if TYPE_CHECKING:
     from ramet.graph.core import Graph
@@ -30,9 +30,7 @@ def unshare(graph: "Graph", path: str) -> "Graph":
         for number, call in enumerate(calls[1:], 1):
             taken = {*draft.layers, *draft.calls}
             new = unique_name(f"{record.name}_{number}", taken).replace("#", "_")
-            draft.layers[new] = dataclasses.replace(
-                record, name=new, apart=record.apart + number, edit=edit
-            )
+            draft.layers[new] = dataclasses.replace(apart(record), name=new, edit=edit)
             draft.change_call(call.name, layer=new)
             names[call.name] = new
         draft.rename_calls(names)

@@ -35,7 +35,7 @@ def graph_text(graph: "Graph", *, derived: bool = False) -> str:
     width = max((len(target) for target, _ in rows), default=0)
     lines += [f"  {target:<{width}} = {source}" for target, source in rows]
     lines.append(f"  return {_value(graph, graph.outputs)}")
-    nested = {id(layer.origin): layer.graph for layer in graph.layers.values() if layer.graph}
+    nested = {layer.identity: layer.graph for layer in graph.layers.values() if layer.graph}
     for inner in nested.values():
         lines += [f"  {line}" for line in graph_text(inner, derived=derived).splitlines()]
     return "\n".join(lines)

@@ -8,11 +8,10 @@ from typing import Any
 import keras
 import numpy as np
 from keras.src.models.functional import Functional
-from keras.src.ops.function import make_node_key
 from keras.src.trainers.trainer import Trainer
 from keras.src.utils.python_utils import remove_by_id
 
-from ramet.bridge.internals.symbolic import maker, node_index
+from ramet.bridge.internals.symbolic import maker, producer
 
 
 def set_functional(model: Any, inputs: Any, outputs: Any) -> None:
@@ -21,11 +20,16 @@ def set_functional(model: Any, inputs: Any, outputs: Any) -> None:
     model.built = True
 
 
-def adopt_layers(model: Any, made: list[Any]) -> Any:
-    """Makes a model track the layers of its graph, and none of `made` that is not in it.
+def adopt_layers(model: Any, removed: list[Any], *, attributes: bool = True) -> Any:
+    """Makes a model track the layers of its graph, and none that was removed.
 
     The layers of the graph come first, in the graph's order, like in a model
     that was just made.
+
+    Args:
+        model: The model.
+        removed: Layers that are not in its graph, perhaps.
+        attributes: Whether a layer is tracked nevertheless that an attribute holds.
 
     Returns:
         The model; a Functional one in place of a Sequential one whose graph is
@@ -33,15 +37,18 @@ def adopt_layers(model: Any, made: list[Any]) -> Any:
     """
     if isinstance(model, keras.Sequential):
         function = model._functional
-        adopt_layers(function, made)
-        if not _is_chain(function):
+        adopt_layers(function, removed, attributes=attributes)
+        chain = _chain_of(function)
+        if chain is None:
             vars(function)["name"] = model.name
             return function
-        model._layers = list(function._operations)
+        model._layers = chain
         return model
+    locked = model._tracker.locked
+    model._tracker.unlock()
     inside = {id(operation) for operation in model._operations}
-    for layer in made:
-        if id(layer) not in inside and not _is_attribute(model, layer):
+    for layer in removed:
+        if id(layer) not in inside and not (attributes and _is_attribute(model, layer)):
             untrack(model, [layer])
     for layer in model.layers:
         model._tracker.track(layer)
@@ -50,6 +57,8 @@ def adopt_layers(model: Any, made: list[Any]) -> Any:
         ordered = sorted(tracked, key=lambda layer: rank.get(id(layer), len(rank)))
         if list(map(id, ordered)) != list(map(id, tracked)):
             getattr(tracked, "_storage", tracked)[:] = ordered  # where TensorFlow wraps a list
+    if locked:
+        model._tracker.lock()
     vars(model)["output_names"] = [maker(tensor).name for tensor in model.outputs]
     return model
 
@@ -59,6 +68,29 @@ def untrack(model: Any, layers: list[Any]) -> None:
     for layer in layers:
         model._tracker.untrack(layer)
         remove_by_id(model._layers, layer)
+
+
+def take_over_attributes(source: Any, made: Any) -> None:
+    """Gives a layer made from a config what the config of its class forgets."""
+    if getattr(source, "lora_enabled", False) and hasattr(made, "lora_alpha"):
+        made.lora_alpha = source.lora_alpha
+
+
+def has_vocabulary(layer: Any) -> bool:
+    """Tells whether a lookup layer knows any words besides those that stand for others."""
+    special = getattr(layer, "_token_start_index", None)
+    known = getattr(layer, "vocabulary_size", None)
+    return special is None or known is None or known() > special()
+
+
+def has_other_batch(layer: Any, args: Any) -> bool:
+    """Tells whether a layer keeps states for batches of another size than it is called on."""
+    states = getattr(layer, "states", None)
+    if not getattr(layer, "stateful", False) or not states:
+        return False
+    tensors = [leaf for leaf in keras.tree.flatten(args) if isinstance(leaf, keras.KerasTensor)]
+    kept = keras.tree.flatten(states)[0].shape[0]
+    return bool(tensors) and tensors[0].shape[0] not in (None, kept)
 
 
 def rename_layer(layer: Any, name: str, *, variables: bool) -> None:
@@ -77,7 +109,9 @@ def rename_layer(layer: Any, name: str, *, variables: bool) -> None:
 def _renamed_path(path: str, old: str, new: str) -> str:
     steps = path.split("/")
     if old in steps:
-        steps[steps.index(old)] = new
+        at = steps.index(old)
+        flattened = at > 0 and new == f"{steps[at - 1]}_{old}"
+        steps[at - flattened : at + 1] = [new]
     return "/".join(steps)
 
 
@@ -90,16 +124,27 @@ def _is_attribute(model: Any, layer: Any) -> bool:
     return any(value is layer for value in vars(model).values())
 
 
-def _is_chain(function: Any) -> bool:
-    operations = function._operations
-    return len(function._inputs) == len(function._outputs) == 1 and all(
-        isinstance(operation, keras.Layer)
-        and len(node.input_tensors) <= 1
-        and not node.arguments.kwargs.keys() - {"mask", "training"}
-        for operation in operations
-        for node in operation._inbound_nodes
-        if make_node_key(operation, node_index(node)) in function._nodes
-    )
+def _chain_of(function: Any) -> list[Any] | None:
+    """Lists the layers of a graph that is a chain, each called once, masks left aside."""
+    if not len(function._inputs) == len(function._outputs) == 1:
+        return None
+    found: list[Any] = []
+    tensor = function._outputs[0]
+    while True:
+        made = producer(tensor)
+        node = None if made is None else made[0]
+        if node is None or not isinstance(node.operation, keras.Layer):
+            return None
+        if node.operation in found or len(node.outputs) != 1:
+            return None
+        found.append(node.operation)
+        if node.is_input:
+            return found[::-1] if tensor is function._inputs[0] else None
+        args, kwargs = node.arguments.args, node.arguments.kwargs
+        single = len(args) == 1 and isinstance(args[0], keras.KerasTensor)
+        if not single or kwargs.keys() - {"mask", "training"}:
+            return None
+        tensor = args[0]
 
 
 def reset_compile(model: Any) -> None:

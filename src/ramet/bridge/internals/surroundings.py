@@ -2,6 +2,7 @@
 
 import contextlib
 import random
+import re
 import sys
 from collections.abc import Generator
 
@@ -19,11 +20,40 @@ def unwrapped(error: Exception) -> Exception:
 
 def raised_by_user(error: Exception) -> bool:
     """Tells whether an exception comes from a user's code, not from Keras or Python."""
+    return _raiser(error) not in ("keras", "ramet", "")
+
+
+def raised_in_a_call(error: Exception) -> bool:
+    """Tells whether an exception comes from Keras or a backend, as for a shape that is wrong."""
+    return _raiser(error) in ("keras", "ramet", "tensorflow", "torch", "jax", "numpy", "optree")
+
+
+def _raiser(error: Exception) -> str:
+    """Returns the package in which an exception was raised."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     module = "" if trace is None else trace.tb_frame.f_globals.get("__name__", "")
-    return module.partition(".")[0] not in ("keras", "ramet", "")
+    return module.partition(".")[0]
+
+
+def reason_of(error: Exception) -> str:
+    """Returns the line of an exception that says what is wrong, without Keras's wrapping."""
+    text = re.sub(r"\x1b\[\d+m", "", str(error))
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    told = [line for line in lines if not line.startswith("Exception encountered when calling")]
+    return next(iter(told), type(error).__name__)
+
+
+@contextlib.contextmanager
+def deep_recursion(calls: int) -> Generator[None]:
+    """Lets Keras, which walks graphs recursively, walk one of so many calls."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, 10 * calls + 1000))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)
 
 
 @contextlib.contextmanager

@@ -167,6 +167,11 @@ def implied_masks(operation: Any, args: Any, kwargs: Any) -> dict[str, Any]:
         free = mask_name in signature.parameters and bound.get(mask_name) is None
         if free and any(mask is not None for mask in keras.tree.flatten(masks)):
             found[mask_name] = masks
+    if isinstance(operation, keras.layers.MultiHeadAttention) and "query_mask" in found:
+        # Keras takes that one off the tensor only, whatever is passed.
+        rows = keras.ops.expand_dims(found["query_mask"], -1)
+        given = bound.get("attention_mask")
+        found["attention_mask"] = rows if given is None else keras.ops.logical_and(rows, given)
     return found
 
 
