@@ -63,11 +63,6 @@ def test_a_cut_below_a_nested_model_keeps_the_mask(at):
     np.testing.assert_allclose(numbers(tail(plain(head(TOKENS)))), expected, atol=1e-6)
 
 
-@pytest.mark.xfail(
-    raises=AssertionError,
-    reason="the tail passes the masks that it knows, so Keras no longer fills in the one that is "
-    "only there when the model runs",
-)
 @pytest.mark.parametrize("way", [lambda x: x, plain])
 def test_a_cut_above_a_nested_model_keeps_the_mask_of_what_it_gives(way):
     signal = keras.Input((6, 3), name="signal")

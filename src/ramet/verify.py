@@ -70,6 +70,10 @@ class Report:
         """Whether every aspect could be checked."""
         return all(check.done for check in self.checks)
 
+    def check(self, name: str) -> Check:
+        """Returns the check of one aspect."""
+        return next(check for check in self.checks if check.name == name)
+
     def raise_if_different(self) -> None:
         """Raises an error that names the first difference of each kind.
 
@@ -95,7 +99,7 @@ class Report:
         for check in self.checks:
             table.add_row(check.name, check.verdict, Text("\n".join(_lines(check))))
         if self.first_divergence is not None:
-            table.add_row("first divergence", "", Text(str(self.first_divergence)))
+            table.add_row("divergence", "first at", Text(str(self.first_divergence)))
         return table
 
     def __str__(self) -> str:
