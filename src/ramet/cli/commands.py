@@ -10,6 +10,7 @@ import typer
 
 from ramet.cli.common import DIFFERENT, DONE, Answer, Commands, Common, Force, command
 from ramet.cli.order import Ordered, edits_in_order
+from ramet.cli.terminal import working
 
 app = typer.Typer(
     cls=Commands,
@@ -83,14 +84,15 @@ def clone(  # noqa: PLR0913 each is an option
       ramet clone model.keras member.keras --weights fresh --seed 7
       ramet clone old.h5 new.keras --name resnet
     """
-    from ramet.clone import clone as cloned
     from ramet.files import save
 
     _check_model_target(target, force=force)
     model = common.load(source)
-    with common.working("copying"):
+    from ramet.clone import clone as cloned
+
+    with working("copying"):
         copy = cloned(model, weights=str(weights), seed=seed, name=name)
-    with common.working(f"saving {target}"):
+    with working(f"saving {target}"):
         save(copy, target, force=force)
     data = {
         "source": str(source),
@@ -110,10 +112,10 @@ def verify(first: File, second: File, *, seed: Seed = 0, common: Common) -> Answ
       ramet verify model.keras twin.keras
       ramet verify model.keras twin.keras --json --seed 3
     """
+    models = common.load(first), common.load(second)
     from ramet.verify import verify as verified
 
-    models = common.load(first), common.load(second)
-    with common.working("comparing"):
+    with working("comparing"):
         report = verified(*models, seed=seed)
     data = {
         "first": str(first),
@@ -154,9 +156,10 @@ def masks(file: File, *, common: Common) -> Answer:
       ramet masks translator.keras
       ramet masks translator.keras --json
     """
+    model = common.load(file)
     from ramet.masks import masks as followed
 
-    flow = followed(common.load(file))
+    flow = followed(model)
     data = {
         "file": str(file),
         "ok": flow.ok,
@@ -270,23 +273,25 @@ def edit(  # noqa: PLR0913 each is an option
       ramet edit a.keras --configure 'conv*:trainable=false' --dry-run
     """
     del replace, remove, insert_after, insert_before, rename, configure  # taken in order
-    from ramet.bridge.trace import trace
     from ramet.errors import OptionError
     from ramet.files import save
-    from ramet.written import Written, apply
 
-    edits = [Written(how, text) for how, text in edits_in_order(ctx)]
+    edits = edits_in_order(ctx)
     if not edits:
         raise OptionError("there is nothing to do; name an edit, such as --remove 'drop*'")
     if target is None and not dry_run:
         raise OptionError("there is no file to write; name one, or pass --dry-run")
     if target is not None and not dry_run:
         _check_model_target(target, force=force)
-    graph = apply(trace(common.load(source)), edits)
-    with common.working("building"):
+    model = common.load(source)
+    from ramet.bridge.trace import trace
+    from ramet.written import Written, apply
+
+    graph = apply(trace(model), [Written(how, text) for how, text in edits])
+    with working("building"):
         report = graph.transfer_report()
     if target is not None and not dry_run:
-        with common.working(f"saving {target}"):
+        with working(f"saving {target}"):
             save(graph.build(), target, force=force)
     written = None if dry_run else str(target)
     data = {

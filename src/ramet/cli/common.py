@@ -2,12 +2,11 @@
 
 import inspect
 import json
-import logging
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Generator
-from contextlib import contextmanager, redirect_stdout
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
@@ -17,6 +16,7 @@ from typer.core import TyperGroup
 
 from ramet.cli.backend import Backend, choose
 from ramet.cli.custom import custom_objects
+from ramet.cli.terminal import hushed, working
 from ramet.files.words import one_line, printable
 
 DONE, DIFFERENT, FAILED = 0, 1, 2
@@ -57,7 +57,7 @@ class Common:
         ),
     ] = None
     debug: Annotated[
-        bool, typer.Option("--debug", help="Show tracebacks.", rich_help_panel=_PANEL)
+        bool, typer.Option("--debug", help="Show tracebacks and logs.", rich_help_panel=_PANEL)
     ] = False
 
     def load(self, path: Path) -> Any:
@@ -65,19 +65,8 @@ class Common:
         from ramet.files import load
 
         own = custom_objects(self.imports or [], trust=self.trust)
-        with self.working(f"loading {path}"):
+        with working(f"loading {path}"):
             return load(path, trust=self.trust, custom_objects=own)
-
-    @contextmanager
-    def working(self, what: str) -> Generator[None]:
-        """Shows that something takes its time, if somebody watches."""
-        if self.as_json or not sys.stderr.isatty():
-            yield
-            return
-        from rich.console import Console
-
-        with Console(stderr=True).status(printable(what), spinner="dots"):
-            yield
 
 
 Force: TypeAlias = Annotated[bool, typer.Option("--force", help="Overwrite files.")]
@@ -151,9 +140,8 @@ def _run(function: Callable[..., Answer], given: dict[str, Any], common: Common)
     """Runs a command, shows its answer or its error, and returns the exit code."""
     name = function.__name__
     try:
-        # What imported modules print must not get between the lines of an answer.
-        with redirect_stdout(sys.stderr), warnings.catch_warnings(record=True) as warned:
-            logging.getLogger("absl").setLevel(logging.ERROR)
+        quiet = nullcontext() if common.debug else hushed(spinner=not common.as_json)
+        with quiet, warnings.catch_warnings(record=True) as warned:
             choose(common.backend)
             answer = function(**given, common=common)
     except Exception as error:  # noqa: BLE001 whatever it is, it is told in one line

@@ -1,5 +1,6 @@
 """Classes of the user's own, from a module or a file."""
 
+import functools
 import importlib
 import importlib.util
 import inspect
@@ -27,6 +28,7 @@ def custom_objects(sources: Sequence[str], *, trust: bool) -> dict[str, Any]:
     return found
 
 
+@functools.cache
 def _imported(source: str) -> ModuleType:
     try:
         if source.endswith(".py"):

@@ -71,28 +71,24 @@ def parse(path: Path, text: bytes | str) -> Any:
         level = [inner for value in level for inner in _inside(value)]
     if level:
         raise FileError(too_deep)
+    return config
+
+
+def parse_model(path: Path, text: bytes | str) -> Any:
+    """Reads the config of a model.
+
+    Raises:
+        FileError: If it is not JSON, or describes no model.
+    """
+    config = parse(path, text)
     if not isinstance(config, dict) or "class_name" not in config:
         raise FileError(f"'{path}' has a config that describes no model")
     return cast("Any", config)
 
 
-def check_trust(path: Path, config: Any, *, trust: bool) -> list[Named]:
-    """Checks that a config names nothing but what is part of Keras, unless it is trusted.
-
-    Returns:
-        The classes and functions that are not.
-
-    Raises:
-        FileError: If there are some, or pickled functions, and it is not trusted.
-    """
-    foreign = [named for named in _named(config) if named.foreign]
-    if foreign and not trust:
-        message = (
-            f"'{path}' names {foreign[0]}, which is not part of Keras and could do anything; "
-            "load it only if you trust where the file comes from (--trust)"
-        )
-        raise FileError(message)
-    return foreign
+def foreign(config: Any) -> list[Named]:
+    """Lists the classes and functions in a config that are not part of Keras."""
+    return [named for named in _named(config) if named.foreign]
 
 
 def check_backend(path: Path, config: Any, *, backend: str) -> None:

@@ -17,7 +17,8 @@ def load(
 
     The file is looked at first: what kind it is, the names and sizes of its members, and
     every class and function that its config names. Keras sees it only then. A model
-    that was compiled is compiled.
+    that was compiled is compiled. What a file does not hold, some seeds and the names
+    of masks, is the same each time it is loaded.
 
     Args:
         path: The file.
@@ -29,40 +30,51 @@ def load(
         FileError: If it is no such file, or must not be trusted, or Keras cannot load it.
     """
     path = Path(path)
-    archive.check_path(path)
-    read = archive.read_config if path.suffix in archive.ARCHIVE_SUFFIXES else _read_hdf5_config
-    described = config.parse(path, read(path))
-    foreign = config.check_trust(path, described, trust=trust)
+    configs = _checked_configs(path)
+    foreign = [named for each in configs for named in config.foreign(each)]
+    if foreign and not trust:
+        message = (
+            f"'{path}' names {foreign[0]}, which is not part of Keras and could do anything; "
+            "if you trust where the file comes from, load it with trust (--trust)"
+        )
+        raise FileError(message)
     import keras  # noqa: PLC0415 a file that is refused is refused before Keras is there
 
-    config.check_backend(path, described, backend=keras.backend.backend())
+    from ramet.bridge import internals  # noqa: PLC0415 the same
+
+    for each in configs:
+        config.check_backend(path, each, backend=keras.backend.backend())
     try:
-        return keras.saving.load_model(
-            path, custom_objects=dict(custom_objects or {}), safe_mode=not trust
-        )
+        with internals.fixed_randomness(0), internals.fresh_names():
+            return keras.saving.load_model(
+                path, custom_objects=dict(custom_objects or {}), safe_mode=not trust
+            )
     except Exception as error:  # Keras raises anything on a file that it cannot read
-        raise FileError(_explained(path, error, foreign, keras.__version__)) from error
+        raise FileError(_explained(path, error, foreign)) from error
 
 
-def _read_hdf5_config(path: Path) -> bytes | str:
-    import h5py  # noqa: PLC0415 it is Keras's, and only these files need it
+def _checked_configs(path: Path) -> list[Any]:
+    """Returns the configs in a file that is sound."""
+    archive.check_path(path)
+    if path.suffix in archive.ARCHIVE_SUFFIXES:
+        text = archive.read_config(path)
+        from ramet.files import hdf5  # noqa: PLC0415 it imports h5py, which takes a moment
 
-    try:
-        with h5py.File(path, "r") as file:
-            found: Any = file.attrs.get("model_config")
-    except Exception as error:  # h5py raises whatever a broken file makes it stumble on
-        raise FileError(f"'{path}' is a broken or truncated HDF5 file: {error}") from error
-    if not isinstance(found, (bytes, str)):
-        raise FileError(f"'{path}' holds no model, only weights or other data")
-    return found
+        hdf5.check_weights(path)
+        return [config.parse_model(path, text)]
+    from ramet.files import hdf5  # noqa: PLC0415 the same
+
+    model, *training = hdf5.read_configs(path)
+    return [config.parse_model(path, model), *(config.parse(path, text) for text in training)]
 
 
-def _explained(path: Path, error: Exception, foreign: list[config.Named], version: str) -> str:
+def _explained(path: Path, error: Exception, foreign: list[config.Named]) -> str:
     """Returns what went wrong in one line; Keras's messages end with a whole config."""
     text = str(error)
-    found = re.search(r"Could not locate (?:class|function) '([^']*)'", text)
+    found = re.search(r"(?:Could not locate \w+|Unknown [\w ]+:) '([^']*)'", text)
     if found is not None:
         known = next((str(n) for n in foreign if n.name == found[1]), f"'{found[1]}'")
-        return f"'{path}' names {known}, which Keras {version} does not know"
+        remedy = "; make it known with custom_objects (--import)" if foreign else ""
+        return f"'{path}' names {known}, which this version of Keras does not know{remedy}"
     cause = text.rsplit("Exception encountered:", 1)[-1].strip() or type(error).__name__
     return f"'{path}' cannot be loaded: {one_line(cause)}"

@@ -50,7 +50,7 @@ def check_target(path: Path, *, suffixes: tuple[str, ...] = (), force: bool = Fa
     if not path.parent.is_dir():
         raise FileError(f"there is no folder '{path.parent}' to write '{path.name}' into")
     if path.exists() and not force:
-        raise FileError(f"'{path}' is there already; it is overwritten by force only")
+        raise FileError(f"'{path}' exists already; it is overwritten only by force (--force)")
 
 
 def _write(path: Path, write: Callable[[Path], object]) -> None:

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 import keras
 
+from ramet.bridge import internals
 from ramet.errors import OptionError
 from ramet.files.words import one_line
 from ramet.graph.names import did_you_mean
@@ -41,12 +42,13 @@ class LayerText:
         return any(keyword.arg == "name" for keyword in self.node.keywords)
 
     def make(self) -> Any:
-        """Makes the layer.
+        """Makes the layer. Its automatic name does not depend on what was made before.
 
         Raises:
             OptionError: If Keras refuses the arguments.
         """
-        return _made(self.node)
+        with internals.fresh_names():
+            return _made(self.node)
 
 
 def read_layer(text: str) -> LayerText:
