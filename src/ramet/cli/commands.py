@@ -13,6 +13,7 @@ from ramet.cli.order import Ordered, edits_in_order
 from ramet.cli.terminal import working
 
 app = typer.Typer(
+    name="ramet",
     cls=Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,

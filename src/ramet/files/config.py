@@ -33,17 +33,19 @@ class Named:
     """The name of the layer, or of the model, that it belongs to."""
     registered: str | None = None
     """The name that it is registered under."""
+    function: bool = False
+    """Whether it is a function."""
 
     @property
     def foreign(self) -> bool:
         """Whether it is not one of Keras's own."""
-        if self.name == _LAMBDA:
+        if self.name == _LAMBDA or ">" in (self.registered or ""):
             return True
-        if self.module == "builtins":
+        if self.module is None:  # in a file of Keras 3, only Keras's own classes have a module
+            return self.registered is not None
+        if self.function and self.module == "builtins":  # so Keras writes its own
             return False
-        if self.module is None:
-            return self.registered is not None and ">" in self.registered
-        return self.module != "keras" and not self.module.startswith("keras.")
+        return self.module.partition(".")[0] != "keras"
 
     def __str__(self) -> str:
         """Returns it in words, for a message."""
@@ -135,12 +137,12 @@ def _layer_name(described: dict[str, Any]) -> str | None:
 
 def _read(described: dict[str, Any], layer: str) -> Named:
     name, config = described["class_name"], described.get("config")
-    if name == "function" and isinstance(config, str):
-        name = config
+    function = name == "function" and isinstance(config, str)
     module, registered = described.get("module"), described.get("registered_name")
     return Named(
-        str(name),
+        str(config if function else name),
         None if module is None else str(module),
         layer,
         None if registered is None else str(registered),
+        function,
     )

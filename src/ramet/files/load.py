@@ -9,6 +9,9 @@ from ramet.errors import FileError
 from ramet.files import archive, config
 from ramet.files.words import one_line
 
+_UNKNOWN = r"(?:Could not locate \w+|Could not deserialize(?: \w+)?|Unknown [\w ]+:) '([^']*)'"
+"""How Keras says that it does not know a class or function."""
+
 
 def load(
     path: str | Path, *, trust: bool = False, custom_objects: Mapping[str, Any] | None = None
@@ -71,10 +74,11 @@ def _checked_configs(path: Path) -> list[Any]:
 def _explained(path: Path, error: Exception, foreign: list[config.Named]) -> str:
     """Returns what went wrong in one line; Keras's messages end with a whole config."""
     text = str(error)
-    found = re.search(r"(?:Could not locate \w+|Unknown [\w ]+:) '([^']*)'", text)
+    found = re.search(_UNKNOWN, text)
     if found is not None:
-        known = next((str(n) for n in foreign if n.name == found[1]), f"'{found[1]}'")
-        remedy = "; make it known with custom_objects (--import)" if foreign else ""
-        return f"'{path}' names {known}, which this version of Keras does not know{remedy}"
+        name = found[1].rpartition(".")[2]
+        known = next((str(n) for n in foreign if n.name == name), f"'{name}'")
+        remedy = "if it is your own, make it known by custom_objects (--trust --import)"
+        return one_line(f"'{path}' names {known}, which Keras does not know; {remedy}")
     cause = text.rsplit("Exception encountered:", 1)[-1].strip() or type(error).__name__
     return f"'{path}' cannot be loaded: {one_line(cause)}"

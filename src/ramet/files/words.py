@@ -12,8 +12,8 @@ def printable(text: str) -> str:
     )
 
 
-def one_line(text: str) -> str:
+def one_line(text: str, limit: int = MAX_LINE) -> str:
     """Returns the first paragraph of a text on one line, cut where it is too long."""
     paragraph = text.strip().split("\n\n", 1)[0]
     line = printable(" ".join(paragraph.split()))
-    return line if len(line) <= MAX_LINE else line[: MAX_LINE - 3] + "..."
+    return line if len(line) <= limit else line[: limit - 3] + "..."

@@ -5,12 +5,16 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ramet.errors import OptionError
+from ramet.files.words import one_line
 from ramet.graph import Graph, Selection
 from ramet.graph.names import counted
 from ramet.written.layers import LayerText, read_arguments, read_layer
 
 Change: TypeAlias = Callable[[Graph], Graph]
 """An edit that was read."""
+
+_QUOTED = 60
+"""Letters of an edit that a message quotes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +43,8 @@ def _read(edit: Written) -> Change:
     try:
         return HOWS[edit.how](edit.text)
     except OptionError as error:
-        raise OptionError(f"--{edit.how.replace('_', '-')} '{edit.text}': {error}") from error
+        quoted = f"--{edit.how.replace('_', '-')} '{one_line(edit.text, _QUOTED)}'"
+        raise OptionError(f"{quoted}: {error}") from error
 
 
 def _replace(text: str) -> Change:

@@ -23,6 +23,9 @@ _ROOMS: dict[str, type] = {
 }
 """The modules of Keras whose classes may be written, and what these classes are."""
 
+_QUOTED = 60
+"""Letters of a text that a message quotes."""
+
 _WORDS = {"true": True, "false": False, "none": None}
 """Constants, in any case."""
 
@@ -87,7 +90,9 @@ def _parsed(text: str) -> ast.expr:
     try:
         return ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise OptionError(f"'{one_line(text)}' cannot be read: {one_line(str(error))}") from error
+        raise OptionError(
+            f"'{one_line(text, _QUOTED)}' cannot be read: {one_line(str(error))}"
+        ) from error
 
 
 def _value(node: ast.expr, *, bare: bool = False) -> Any:
@@ -159,6 +164,6 @@ def _refuse(node: ast.expr, why: str) -> NoReturn:
 
 def _shown(node: ast.expr) -> str:
     try:
-        return one_line(ast.unparse(node))
+        return one_line(ast.unparse(node), _QUOTED)
     except RecursionError:
         return "..."
