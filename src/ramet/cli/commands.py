@@ -80,6 +80,8 @@ def clone(  # noqa: PLR0913 each is an option
 ) -> Answer:
     """Copy a model exactly, or with fresh weights.
 
+    The copy has the same layers, names, sharing, weights, optimizer and metrics.
+
     Examples:
       ramet clone model.keras twin.keras
       ramet clone model.keras member.keras --weights fresh --seed 7
@@ -109,6 +111,8 @@ def clone(  # noqa: PLR0913 each is an option
 def verify(first: File, second: File, *, seed: Seed = 0, common: Common) -> Answer:
     """Compare two models: structure, sharing, state, and what they compute.
 
+    Both are called on the same made-up inputs. Ends with 0 if they are the same, with 1 if not.
+
     Examples:
       ramet verify model.keras twin.keras
       ramet verify model.keras twin.keras --json --seed 3
@@ -132,6 +136,8 @@ def verify(first: File, second: File, *, seed: Seed = 0, common: Common) -> Answ
 def diff(first: File, second: File, *, common: Common) -> Answer:
     """Show in what two models differ, layer by layer.
 
+    Ends with 0 if they do not differ, with 1 if they do.
+
     Examples:
       ramet diff before.keras after.keras
       ramet diff before.keras after.keras --json
@@ -152,6 +158,8 @@ def diff(first: File, second: File, *, common: Common) -> Answer:
 @command(app)
 def masks(file: File, *, common: Common) -> Answer:
     """Follow the masks of a model, and find where they are lost.
+
+    Nothing is called. Ends with 0 if nothing is wrong, with 1 if something was found.
 
     Examples:
       ramet masks translator.keras
@@ -193,6 +201,8 @@ def show(
 ) -> Answer:
     """Show a model as a graph, or two side by side.
 
+    In the terminal, or as a page that needs nothing else.
+
     Examples:
       ramet show model.keras
       ramet show model.keras --to model.html
@@ -221,6 +231,8 @@ def emit(
     common: Common,
 ) -> Answer:
     """Write a model as Python code that makes it.
+
+    The weights stay in the file.
 
     Examples:
       ramet emit model.keras
