@@ -1,14 +1,18 @@
-"""Ramet copies Keras 3 models exactly, edits their graphs safely, and proves what it did."""
+"""Ramet copies Keras 3 models exactly, edits their graphs safely, and proves what it did.
 
-from ramet.bridge.differences import Entry
-from ramet.bridge.divergence import Divergence
-from ramet.bridge.trace import trace
-from ramet.clone import clone, clone_model
-from ramet.combine import chain, merge
-from ramet.diff import Diff, diff
+Keras is imported with the first name that needs it, so that `import ramet` is quick and
+the backend can still be chosen afterwards.
+"""
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
 from ramet.errors import (
     CopyError,
     DifferenceError,
+    FileError,
     GraphError,
     ModelError,
     OptionError,
@@ -18,9 +22,17 @@ from ramet.errors import (
 from ramet.graph import Call, Edit, Graph, Journal, Layer, Ref, Selection, Spec
 from ramet.graph.match import Miss
 from ramet.graph.transfer import Transfer, TransferReport
-from ramet.masks import Finding, MaskFlow, TensorMask, masks
-from ramet.rewrite import Explanation, any_layer, rewrite
-from ramet.verify import Check, Report, verify
+
+if TYPE_CHECKING:  # what `_HOMES` says, for those who read and do not run
+    from ramet.bridge.differences import Entry
+    from ramet.bridge.divergence import Divergence
+    from ramet.bridge.trace import trace
+    from ramet.clone import clone, clone_model
+    from ramet.combine import chain, merge
+    from ramet.diff import Diff, diff
+    from ramet.masks import Finding, MaskFlow, TensorMask, masks
+    from ramet.rewrite import Explanation, any_layer, rewrite
+    from ramet.verify import Check, Report, verify
 
 __all__ = [
     "Call",
@@ -32,6 +44,7 @@ __all__ = [
     "Edit",
     "Entry",
     "Explanation",
+    "FileError",
     "Finding",
     "Graph",
     "GraphError",
@@ -61,3 +74,54 @@ __all__ = [
     "trace",
     "verify",
 ]
+
+_HOMES = {
+    "Check": "ramet.verify",
+    "Diff": "ramet.diff",
+    "Divergence": "ramet.bridge.divergence",
+    "Entry": "ramet.bridge.differences",
+    "Explanation": "ramet.rewrite",
+    "Finding": "ramet.masks",
+    "MaskFlow": "ramet.masks",
+    "Report": "ramet.verify",
+    "TensorMask": "ramet.masks",
+    "any_layer": "ramet.rewrite",
+    "chain": "ramet.combine",
+    "clone": "ramet.clone",
+    "clone_model": "ramet.clone",
+    "diff": "ramet.diff",
+    "masks": "ramet.masks",
+    "merge": "ramet.combine",
+    "rewrite": "ramet.rewrite",
+    "trace": "ramet.bridge.trace",
+    "verify": "ramet.verify",
+}
+"""The modules of the names that need Keras."""
+
+
+def __getattr__(name: str) -> Any:
+    """Imports a public name when it is first used."""
+    if name not in _HOMES:
+        message = f"module 'ramet' has no attribute '{name}'"
+        raise AttributeError(message)
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """Lists the public names, those that are not imported yet too."""
+    return sorted({*globals(), *__all__})
+
+
+class _Package(ModuleType):
+    """A package in which `clone` is the function, also once the module `ramet.clone` is in."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Sets what Python sets, but for a module that has a verb's name: there, the verb."""
+        if isinstance(value, ModuleType) and name in _HOMES:
+            value = getattr(value, name)
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

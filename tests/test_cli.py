@@ -1,0 +1,470 @@
+"""The command line: what it answers, how it ends, and that it never evaluates a text."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+from keras import layers
+from typer.testing import CliRunner
+
+import ramet
+from ramet.cli.commands import app
+from ramet.files import load
+
+SOURCE = Path(__file__).parents[1] / "src"
+
+
+def classifier():
+    x = keras.Input((6,), name="x")
+    y = layers.Dense(5, name="conv1")(x)
+    y = layers.ReLU(name="relu1")(y)
+    y = layers.Dropout(0.5, name="drop1")(y)
+    y = layers.Dense(5, name="conv2")(y)
+    y = layers.ReLU(name="relu2")(y)
+    y = layers.Dropout(0.5, name="drop2")(y)
+    return keras.Model(x, layers.Dense(3, name="head")(y), name="classifier")
+
+
+def reader(*, broken):
+    x = keras.Input((4,), dtype="int32", name="tokens")
+    y = layers.Embedding(9, 4, mask_zero=True, name="embedding")(x)
+    if broken:
+        y = layers.Conv1D(4, 2, padding="same", name="conv")(y)
+    return keras.Model(x, layers.LSTM(3, name="lstm")(y), name="reader")
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cli")
+    keras.utils.set_random_seed(0)
+    classifier().save(folder / "model.keras")
+    keras.utils.set_random_seed(1)
+    classifier().save(folder / "other.keras")
+    reader(broken=False).save(folder / "good.keras")
+    with pytest.warns(UserWarning, match="does not support masking"):
+        reader(broken=True).save(folder / "bad.keras")
+    return folder
+
+
+@pytest.fixture
+def run(models, monkeypatch):
+    """Runs a command in the folder of the models and checks how it ends."""
+    monkeypatch.chdir(models)
+
+    def runs(*args, code=0):
+        result = CliRunner().invoke(app, [str(arg) for arg in args])
+        assert result.exit_code == code, result.output
+        if code == 2:
+            assert len(result.stderr.splitlines()) == 1, result.stderr
+            return result.stderr.strip()
+        return json.loads(result.stdout) if "--json" in args else result.stdout
+
+    return runs
+
+
+def edited(run, tmp_path, *edits):
+    """Edits the classifier and returns the new model."""
+    run("edit", "model.keras", tmp_path / "out.keras", "--force", *edits)
+    return load(tmp_path / "out.keras")
+
+
+def names(model):
+    return [layer.name for layer in model.layers[1:]]
+
+
+# --- clone, verify, masks ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("model", ["model.keras", "good.keras"])
+def test_a_clone_is_the_same(run, tmp_path, model):
+    assert "the same weights" in run("clone", model, tmp_path / "twin.keras")
+    assert "the same" in run("verify", model, tmp_path / "twin.keras")
+
+
+def test_clone_with_options(run, tmp_path):
+    out = tmp_path / "out.keras"
+    told = run(
+        "clone", "model.keras", out, "--weights", "fresh", "--seed", 3, "--name", "m", "--json"
+    )
+    assert told == {
+        "command": "clone",
+        "source": "model.keras",
+        "target": str(out),
+        "model": "m",
+        "weights": "fresh",
+        "parameters": 83,
+    }
+    first = load(out).get_weights()
+    run("clone", "model.keras", out, "--weights", "fresh", "--seed", 3, "--force")
+    assert all(map(np.array_equal, first, load(out).get_weights()))
+    assert not np.array_equal(first[0], load("model.keras").get_weights()[0])
+
+
+def test_clone_reads_legacy_files(run, tmp_path):
+    load("model.keras").save(tmp_path / "old.h5")
+    run("clone", tmp_path / "old.h5", tmp_path / "new.keras")
+    weights = load("model.keras").get_weights()
+    assert all(map(np.array_equal, weights, load(tmp_path / "new.keras").get_weights()))
+
+
+def test_verify_tells_what_differs(run):
+    assert "different" in run("verify", "model.keras", "other.keras", code=1)
+    told = run("verify", "model.keras", "other.keras", "--json", code=1)
+    assert told["same"] is False
+    assert told["complete"] is True
+    verdicts = {check["name"]: check["verdict"] for check in told["checks"]}
+    assert verdicts["structure"] == "same"
+    assert verdicts["state"] == "different"
+    assert run("verify", "model.keras", "model.keras", "--json", "--seed", 5)["same"] is True
+
+
+def test_masks_are_followed(run):
+    assert "no findings" in run("masks", "good.keras")
+    assert "1. dropped" in run("masks", "bad.keras", code=1)
+    told = run("masks", "bad.keras", "--json", code=1)
+    assert told["ok"] is False
+    assert told["findings"][0]["layers"] == ["embedding", "conv", "lstm"]
+    assert told["tensors"][1]["sources"] == ["embedding"]
+
+
+# --- diff, show, emit ----------------------------------------------------------------
+
+
+@pytest.mark.skipif(not hasattr(ramet, "diff"), reason="ramet.diff is not built yet")
+def test_diff(run):
+    run("diff", "model.keras", "model.keras")
+    assert run("diff", "model.keras", "other.keras", code=1)
+    told = run("diff", "model.keras", "other.keras", "--json", code=1)
+    assert told["same"] is False
+    assert told["diff"]
+
+
+@pytest.mark.skipif(not hasattr(ramet, "show"), reason="ramet.show is not built yet")
+def test_show(run, tmp_path):
+    assert "conv1" in run("show", "model.keras")
+    run("show", "model.keras", "other.keras", "--to", tmp_path / "m.html")
+    assert "conv1" in (tmp_path / "m.html").read_text(encoding="utf-8")
+    assert "exists already" in run("show", "model.keras", "--to", tmp_path / "m.html", code=2)
+
+
+@pytest.mark.skipif(not hasattr(ramet, "emit"), reason="ramet.emit is not built yet")
+def test_emit(run, tmp_path):
+    code = run("emit", "model.keras")
+    compile(code, "model.py", "exec")
+    run("emit", "model.keras", "--to", tmp_path / "model.py")
+    assert (tmp_path / "model.py").read_text(encoding="utf-8").strip() == code.strip()
+    assert run("emit", "model.keras", "--json")["code"].strip() == code.strip()
+    assert "exists already" in run("emit", "model.keras", "--to", tmp_path / "model.py", code=2)
+
+
+# --- edit ----------------------------------------------------------------------------
+
+
+def test_each_edit(run, tmp_path):
+    new = edited(run, tmp_path, "--replace", "relu*=keras.layers.PReLU()")
+    assert [type(layer).__name__ for layer in new.layers].count("PReLU") == 2
+    assert "drop1" not in names(edited(run, tmp_path, "--remove", "drop*"))
+    new = edited(run, tmp_path, "--insert-after", "conv1=layers.Dropout(0.1)")
+    assert names(new)[1] == "dropout"
+    new = edited(run, tmp_path, "--insert-before", "conv1=Dropout(0.1, name='first')")
+    assert names(new)[0] == "first"
+    assert names(edited(run, tmp_path, "--rename", "head=tail"))[-1] == "tail"
+    new = edited(run, tmp_path, "--configure", "conv*:trainable=False,activation=relu")
+    assert [new.get_layer(name).trainable for name in ("conv1", "conv2", "head")] == [0, 0, 1]
+    assert new.get_layer("conv1").activation is keras.activations.relu
+
+
+def test_weights_follow(run, tmp_path):
+    new = edited(run, tmp_path, "--configure", "head:units=4,weights=grow")
+    old = load("model.keras").get_layer("head").kernel
+    kernel = keras.ops.convert_to_numpy(new.get_layer("head").kernel)
+    assert np.array_equal(kernel[:, :3], keras.ops.convert_to_numpy(old))
+
+
+def test_edits_are_made_in_the_order_given(run):
+    told = run(
+        *("edit", "model.keras", "--dry-run", "--json"),
+        *("--rename", "head=a"),
+        *("--insert-after", "a=Dropout(0.1, name='b')"),
+        *("--rename", "a=c"),
+        *("--remove", "drop1"),
+        *("--insert-after", "b=Dropout(0.1, name='d')"),
+    )
+    assert told["journal"] == [
+        "rename 'head' to 'a'",
+        "insert Dropout 'b' after 'a'",
+        "rename 'a' to 'c'",
+        "remove 'drop1' (Dropout)",
+        "insert Dropout 'd' after 'b'",
+    ]
+    assert told["target"] is None
+    kept = {"path": "c/bias", "shape": [3], "status": "kept", "source": "head/bias"}
+    assert {transfer["status"] for transfer in told["weights"]} <= {"kept", "fresh"}
+    assert kept["path"] in [transfer["path"] for transfer in told["weights"]]
+
+
+def test_a_dry_run_writes_nothing(run, tmp_path):
+    out = tmp_path / "out.keras"
+    told = run("edit", "model.keras", out, "--remove", "drop*", "--dry-run")
+    assert "1. remove 'drop1'" in told
+    assert "weights of 'classifier': 6 kept" in told
+    assert "nothing was written" in told
+    assert not any(tmp_path.iterdir())
+
+
+def test_places_that_are_no_globs(run, tmp_path):
+    x = keras.Input((4,), name="x")
+    shared = layers.Dense(4, name="shared")
+    keras.Model(x, shared(shared(x))).save(tmp_path / "m.keras")
+    told = run(
+        *("edit", tmp_path / "m.keras", "--dry-run", "--json"),
+        *("--insert-after", "shared#2=Dropout(0.1)"),
+    )
+    assert len(told["journal"]) == 1
+    error = run("edit", tmp_path / "m.keras", "--dry-run", "--remove", "shaerd", code=2)
+    assert "did you mean 'shared'" in error
+
+
+@pytest.mark.parametrize(
+    ("edits", "match"),
+    [
+        (["--replace", "relu*"], "GLOB=LAYER"),
+        (["--replace", "relu*="], "GLOB=LAYER"),
+        (["--rename", "head"], "OLD=NEW"),
+        (["--rename", "head=conv1"], "conv1"),
+        (["--configure", "head"], "GLOB:key=value"),
+        (["--configure", "head:units"], "key=value,key=value"),
+        (["--configure", "head:**units"], "key=value,key=value"),
+        (["--configure", "head:wheels=4"], "wheels"),
+        (["--configure", "head:units=4)+f(a=1"], "key=value,key=value"),
+        (["--remove", "nothing*"], "nothing"),
+        (["--remove", "haed"], "did you mean 'head'"),
+        (["--replace", "relu*=ReLU(name='one')"], "cannot have one name"),
+        (["--insert-after", "relu*=Dropout(0.1, name='one')"], "cannot have one name"),
+        (["--replace", "relu1=Dens(3)"], "no class 'Dens' in keras.layers; did you mean 'Dense'"),
+        (["--replace", "relu1=keras.Model()"], "it is none of keras.layers"),
+        (["--replace", "relu1=keras.layers.Layer.__init__()"], "it is none of keras.layers"),
+        (["--replace", "relu1=keras.regularizers.L2(1)"], "it is not a layer"),
+        (["--replace", "relu1=Dense('many', nonsense=1)"], "cannot be made"),
+        (["--replace", "relu1=Dense(units"], "cannot be read"),
+        (["--replace", "relu1=" + "(" * 500], "cannot be read"),
+    ],
+)
+def test_edits_that_are_refused(run, edits, match):
+    assert match in run("edit", "model.keras", "--dry-run", *edits, code=2)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "__import__('os').system('touch evil')",
+        "open('evil', 'w')",
+        "(lambda: open('evil', 'w'))()",
+        "Dense(open('evil', 'w'))",
+        "Dense(__import__('os'))",
+        "Dense(3 if open('evil', 'w') else 4)",
+        "Dense([open('evil', 'w')])",
+        "Dense(units)",
+        'Dense(f\'{open("evil", "w")}\')',
+        "Dense(*[3])",
+        "Dense(**{'units': 3})",
+        "Dense(10 ** 10 ** 10)",
+        "keras.layers.__dict__['Dense'](3)",
+        "keras.utils.get_file('evil', 'http://localhost/evil')",
+        "Dense",
+        "3",
+        "[x for x in (1,)]",
+        "Dense(3); import os",
+    ],
+)
+def test_texts_are_never_evaluated(run, models, text):
+    run("edit", "model.keras", "--dry-run", "--replace", f"relu1={text}", code=2)
+    assert not (models / "evil").exists()
+
+
+def test_layers_with_arguments(run, tmp_path):
+    text = (
+        "Dense(units=5, use_bias=False, kernel_regularizer=keras.regularizers.L2(1e-4), "
+        "kernel_initializer=keras.initializers.Constant(-0.5), dtype='float32', name='new')"
+    )
+    new = edited(run, tmp_path, "--replace", f"conv2={text}").get_layer("new")
+    assert new.kernel_regularizer.l2 == pytest.approx(1e-4)
+    assert new.kernel_initializer.value == -0.5
+    wrapped = "TimeDistributed(layers.Dense(2))"
+    told = run("edit", "good.keras", "--dry-run", "--insert-after", f"embedding={wrapped}")
+    assert "TimeDistributed" in told
+
+
+def test_values_of_arguments():
+    from ramet.written.layers import read_arguments
+
+    text = "a=TRUE, b=none, c=False, d=same, e=(3, 3), f=-1.5, g='x y', h=[1, 2], i={'k': 1}"
+    assert read_arguments(text) == {
+        "a": True,
+        "b": None,
+        "c": False,
+        "d": "same",
+        "e": (3, 3),
+        "f": -1.5,
+        "g": "x y",
+        "h": [1, 2],
+        "i": {"k": 1},
+    }
+
+
+def test_nothing_to_do(run):
+    assert "nothing to do" in run("edit", "model.keras", "out.keras", code=2)
+    assert "no file to write" in run("edit", "model.keras", "--remove", "drop*", code=2)
+
+
+# --- errors --------------------------------------------------------------------------
+
+
+def test_errors_are_one_line(run, tmp_path):
+    assert "no file 'none.keras'" in run("masks", "none.keras", code=2)
+    assert "is a directory" in run("masks", tmp_path, code=2)
+    (tmp_path / "m.keras").write_text("hello")
+    assert "not a Keras archive" in run("masks", tmp_path / "m.keras", code=2)
+    assert "Missing argument" in run("verify", "model.keras", code=2)
+    assert "No such command 'copy'" in run("copy", code=2)
+    assert "--sed" in run("verify", "model.keras", "model.keras", "--sed", "1", code=2)
+    assert "exists already" in run("clone", "model.keras", "other.keras", code=2)
+    assert "written as .keras only" in run("clone", "model.keras", tmp_path / "m.h5", code=2)
+    assert "seed" in run("clone", "model.keras", tmp_path / "n.keras", "--seed", "3", code=2)
+    assert [path.name for path in tmp_path.iterdir()] == ["m.keras"]
+
+
+def test_errors_for_machines():
+    result = CliRunner().invoke(app, ["masks", "none.keras", "--json"])
+    assert json.loads(result.stdout) == {
+        "command": "masks",
+        "error": "there is no file 'none.keras'",
+    }
+    result = CliRunner().invoke(app, ["masks", "--json"])
+    assert "Missing argument" in json.loads(result.stdout)["error"]
+
+
+def test_tracebacks_are_for_those_who_ask():
+    result = CliRunner().invoke(app, ["masks", "none.keras", "--debug"])
+    assert result.exit_code == 2
+    assert "Traceback" in result.stderr
+    assert result.stderr.splitlines()[-1] == "ramet masks: there is no file 'none.keras'"
+
+
+def test_a_backend_that_cannot_be(run, backend, monkeypatch):
+    other = "jax" if backend != "jax" else "torch"
+    message = run("masks", "good.keras", "--backend", other, code=2)
+    assert f"Keras runs on {backend} already" in message or "not installed" in message
+    assert "no findings" in run("masks", "good.keras", "--backend", backend)
+    monkeypatch.setenv("KERAS_BACKEND", "abacus")
+    assert "KERAS_BACKEND is 'abacus'" in run("masks", "good.keras", code=2)
+
+
+def test_classes_of_ones_own(run, tmp_path):
+    source = tmp_path / "shop.py"
+    source.write_text(
+        "import keras\n"
+        "print('imported')\n"
+        "class Twice(keras.layers.Layer):\n"
+        "    def call(self, x):\n"
+        "        return 2 * x\n"
+    )
+    spaces = {}
+    exec(source.read_text(), spaces)  # noqa: S102 the same class, for the model
+    x = keras.Input((3,))
+    keras.Model(x, spaces["Twice"](name="mine")(x)).save(tmp_path / "m.keras")
+    twin = tmp_path / "twin.keras"
+    assert "not part of Keras" in run("clone", tmp_path / "m.keras", twin, code=2)
+    assert "--import" in run("clone", tmp_path / "m.keras", twin, "--trust", code=2)
+    wanted = ("--import", source)
+    assert "only with --trust" in run("clone", tmp_path / "m.keras", twin, *wanted, code=2)
+    assert run("clone", tmp_path / "m.keras", twin, *wanted, "--trust", "--json")["target"]
+    run("verify", tmp_path / "m.keras", twin, *wanted, "--trust")
+    missing = ("--trust", "--import", "no_such_module")
+    assert "no_such_module failed" in run("masks", "good.keras", *missing, code=2)
+
+
+# --- processes -----------------------------------------------------------------------
+
+
+def process(*args, cwd=None, **environment):
+    env = {**os.environ, "PYTHONPATH": str(SOURCE), **environment}
+    return subprocess.run(  # noqa: S603 the interpreter that runs the tests
+        [sys.executable, *map(str, args)],
+        cwd=cwd,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+WITHOUT_KERAS = """
+import sys
+import ramet
+assert "keras" not in sys.modules
+assert set(ramet.__all__) <= set(dir(ramet))
+from ramet import RametError, Graph
+from ramet.cli import main
+sys.argv = ["ramet", *sys.argv[1:]]
+try:
+    main()
+except SystemExit as end:
+    assert "keras" not in sys.modules, "keras was imported"
+    assert "numpy" not in sys.modules, "numpy was imported"
+    sys.exit(end.code)
+"""
+
+
+@pytest.mark.backend_free
+@pytest.mark.parametrize(
+    ("args", "shown", "code"),
+    [
+        (["--help"], "Usage: ramet", 0),
+        (["--version"], "ramet", 0),
+        (["edit", "--help"], "--insert-before", 0),
+        (["masks", "none.keras"], "", 2),
+    ],
+)
+def test_answers_without_keras(args, shown, code, tmp_path):
+    done = process("-c", WITHOUT_KERAS, *args, cwd=tmp_path)
+    assert done.returncode == code, done.stderr
+    assert shown in done.stdout
+
+
+@pytest.mark.backend_free
+def test_every_command_has_examples():
+    for command in ("clone", "diff", "verify", "masks", "show", "emit", "edit"):
+        result = CliRunner().invoke(app, [command, "--help"])
+        assert f"\n   ramet {command} " in result.stdout
+
+
+def test_public_names_are_the_verbs_and_not_their_modules():
+    code = (
+        "import ramet.clone, ramet.masks, sys\n"
+        "from ramet.verify import verify\n"
+        "from ramet import clone, masks, clone_model, trace, merge\n"
+        "import ramet\n"
+        "assert ramet.verify is verify and ramet.clone is clone, ramet.clone\n"
+        "assert callable(ramet.masks) and callable(masks) and callable(ramet.rewrite)\n"
+        "assert all(getattr(ramet, name) is not None for name in ramet.__all__)\n"
+        "assert sys.modules['ramet.clone'].clone is clone\n"
+        "assert not hasattr(ramet, 'nonsense')\n"
+        "from ramet import *\n"
+        "assert chain is ramet.chain\n"
+    )
+    done = process("-c", code)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_process_from_end_to_end(models, tmp_path, backend):
+    twin = tmp_path / "twin.keras"
+    done = process("-m", "ramet", "clone", "good.keras", twin, "--backend", backend, cwd=models)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert ramet.verify(load(models / "good.keras"), load(twin)).ok
