@@ -3,6 +3,7 @@
 from ramet.bridge.trace import trace
 from ramet.clone import clone, clone_model
 from ramet.combine import chain, merge
+from ramet.emit import Source, emit
 from ramet.errors import (
     CopyError,
     DifferenceError,
@@ -10,6 +11,7 @@ from ramet.errors import (
     ModelError,
     OptionError,
     RametError,
+    SourceError,
     StateError,
 )
 from ramet.graph import Call, Edit, Graph, Journal, Layer, Ref, Selection, Spec
@@ -39,6 +41,8 @@ __all__ = [
     "Ref",
     "Report",
     "Selection",
+    "Source",
+    "SourceError",
     "Spec",
     "StateError",
     "TensorMask",
@@ -48,6 +52,7 @@ __all__ = [
     "chain",
     "clone",
     "clone_model",
+    "emit",
     "masks",
     "merge",
     "rewrite",
