@@ -5,11 +5,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras
-import numpy as np
 
 from ramet.bridge import internals
 from ramet.bridge.build import Builder
-from ramet.bridge.functions import reaches_state
+from ramet.bridge.functions import reached_state
 from ramet.bridge.source.layout import Expr, call, display, flat
 from ramet.bridge.source.values import (
     Values,
@@ -24,10 +23,16 @@ from ramet.errors import SourceError
 class LayerWriter:
     """Writes how layers are made."""
 
-    def __init__(self, values: Values, known: Callable[[Any], Expr | None]) -> None:
-        """Takes what writes constants, and what knows layers that have names already."""
+    def __init__(
+        self,
+        values: Values,
+        known: Callable[[Any], Expr | None],
+        is_of_model: Callable[[Any], bool],
+    ) -> None:
+        """Takes what writes constants, what knows layers with names, and whose state is whose."""
         self.values = values
         self.known = known
+        self.is_of_model = is_of_model
 
     def layer(self, layer: Any) -> Expr:
         """Writes the constructor of a layer.
@@ -54,7 +59,7 @@ class LayerWriter:
     def _by_whole_config(self, layer: Any, config: Mapping[str, Any]) -> Expr | None:
         """Writes `from_config` with all that the config tells, if it is plain."""
         head = f"{self.values.class_name(type(layer))}.from_config"
-        plain = {key: value for key, value in config.items() if key != "trainable"}
+        plain = _without_history({k: v for k, v in config.items() if k != "trainable"})
         try:
             json.dumps(plain)
         except TypeError:
@@ -75,35 +80,37 @@ class LayerWriter:
         return self._made(layer, config)
 
     def _made(self, layer: Any, config: Mapping[str, Any]) -> Expr:
-        live = _live_attributes(layer)
-
         def write(key: str, value: Any) -> Expr:
-            return self._entry(value, live.get(key), layer.name)
+            return self._entry(value, getattr(layer, key, None), layer.name)
 
         return call_of(type(layer), self.values.class_name(type(layer)), config, write)
 
     def _entry(self, value: Any, live: Any, where: str) -> Expr:
         """Writes an entry of a config: a layer by the live one, all else as it is."""
-        if isinstance(value, (list, tuple)) and isinstance(live, (list, tuple)):
-            if len(live) == len(value) and any(isinstance(part, keras.Layer) for part in live):
-                return display(
-                    "[]", [self._entry(*pair, where) for pair in zip(value, live, strict=True)]
-                )
+        if isinstance(value, (list, tuple)) and any(map(_is_layer_like, value)):
+            fits = isinstance(live, (list, tuple)) and len(live) == len(value)
+            parts = live if fits else [None] * len(value)
+            pairs = zip(value, parts, strict=True)
+            return display("[]", [self._entry(*pair, where) for pair in pairs])
         if isinstance(value, keras.Layer):
             return self.layer(value)
+        self._check_state(value, live, where)
         if is_serialized(value):
             if isinstance(live, keras.Layer):
                 return self.layer(live)
             made = None if callable(live) else deserialized(value)
             if isinstance(made, keras.Layer):
                 return self.layer(made)
-        if _is_state(value) and not isinstance(value, np.ndarray):
-            self._refuse_state(where)
-        if callable(value) and reaches_state(value):
-            self._refuse_state(where)
-        if callable(live) and is_serialized(value) and reaches_state(live):
-            self._refuse_state(where)
         return self.values.configured(value, live, where)
+
+    def _check_state(self, value: Any, live: Any, where: str) -> None:
+        """Refuses what is bound to the model: its variables, functions that reach its layers."""
+        for held in (value, live):
+            if isinstance(held, (keras.Variable, keras.random.SeedGenerator)):
+                self._refuse_state(where)
+            is_function = callable(held) and not isinstance(held, keras.Layer)
+            if is_function and any(map(self.is_of_model, reached_state(held))):
+                self._refuse_state(where)
 
     def _refuse_state(self, where: str) -> None:
         message = (
@@ -152,13 +159,8 @@ def _borrows(layer: Any) -> bool:
     return any(isinstance(v, keras.Variable) and id(v) not in own for v in vars(layer).values())
 
 
-def _is_state(value: Any) -> bool:
-    return isinstance(value, (keras.Variable, keras.random.SeedGenerator))
-
-
-def _live_attributes(layer: Any) -> dict[str, Any]:
-    names = [*vars(layer), *(n for n in ("cell", "layer", "activation") if hasattr(layer, n))]
-    return {name: getattr(layer, name) for name in names if not name.startswith("_")}
+def _is_layer_like(value: Any) -> bool:
+    return is_serialized(value) or isinstance(value, keras.Layer)
 
 
 def _config_of(layer: Any) -> dict[str, Any] | None:
@@ -173,7 +175,17 @@ def _config_of(layer: Any) -> dict[str, Any] | None:
 def _comparable(config: Mapping[str, Any] | None) -> str:
     plain = {key: value for key, value in (config or {}).items() if key != "trainable"}
     return json.dumps(
-        keras.saving.serialize_keras_object(plain),
+        _without_history(keras.saving.serialize_keras_object(plain)),
         sort_keys=True,
         default=lambda value: type(value).__name__,
     )
+
+
+def _without_history(value: Any) -> Any:
+    """Leaves out of a config what tells that a layer inside was built or compiled."""
+    if isinstance(value, dict):
+        told = ("build_config", "compile_config")
+        return {k: _without_history(v) for k, v in value.items() if k not in told}
+    if isinstance(value, (list, tuple)):
+        return [_without_history(item) for item in value]
+    return value

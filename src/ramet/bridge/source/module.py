@@ -64,7 +64,10 @@ class Module:
         """Takes the graph of a model as it is: one without edits that are to be built."""
         self.graph = graph
         self.values = Values()
-        self.layers = LayerWriter(self.values, self._known)
+        live: Any = graph.origin
+        self._own = {id(layer) for layer in internals.all_layers(live.model)}
+        self._own |= {id(variable) for variable in live.model.variables}
+        self.layers = LayerWriter(self.values, self._known, lambda part: id(part) in self._own)
         self.units: dict[int, _Unit] = {}
         self.order: list[_Unit] = []
         self.shared: dict[int, str] = {}
@@ -72,7 +75,8 @@ class Module:
         self.root: _Unit | None = None
         self.unit: _Unit | None = None
         self._names: dict[int, str] = {}
-        self._spread = _spread(graph)
+        self._spread, self._tied = _spread(graph)
+        self._lines: list[str] = []
 
     def write(self) -> None:
         """Writes all functions; the one for the model itself comes last."""
@@ -85,6 +89,7 @@ class Module:
         self.values.opened.add(name)
         outer, self.unit = self.unit, made
         outer_names, self._names = self._names, {}
+        outer_lines, self._lines = self._lines, []
         used, self.values.used = self.values.used, []
         if self.root is None and outer is None:
             self.root = made
@@ -94,6 +99,7 @@ class Module:
             if needed not in self.shared.values() or made is not self.root:
                 made.needs.setdefault(needed)
         self.unit, self._names, self.values.used = outer, outer_names, used
+        self._lines = outer_lines
         self.units[id(model)] = made
         self.order.append(made)
         return made
@@ -105,6 +111,9 @@ class Module:
             return found
         if id(layer) in self._spread:
             return self._shared(layer)
+        if id(layer) in self._tied:
+            self._tied.discard(id(layer))
+            return self._layer_used(layer, self._lines, several=True)
         return self._built(layer) if _is_container(layer) else None
 
     def _shared(self, layer: Any) -> Expr:
@@ -135,8 +144,12 @@ class Module:
         return call(unit.name, **{name: name for name in unit.needs})
 
     def _body(self, model: Any) -> Iterator[str]:
-        made = self._sequential(model) if isinstance(model, keras.Sequential) else None
-        lines, expr, names = made or self._functional(model)
+        if not _is_container(model):
+            lines, expr, names = self._own_constructor(model)
+        elif isinstance(model, keras.Sequential):
+            lines, expr, names = self._sequential(model)
+        else:
+            lines, expr, names = self._functional(model)
         yield from lines
         flags = flag_lines(model) if self.unit is self.root else []
         if not names and not flags:
@@ -147,8 +160,20 @@ class Module:
         yield from flags
         yield "    return model"
 
+    def _own_constructor(self, model: Any) -> tuple[list[str], Expr, list[str]]:
+        """Writes a model that makes its graph itself, in the constructor of its class."""
+        expr = self.layers.layer(model)
+        if self.values.parameters.get(id(model)) is not None:
+            message = (
+                f"model '{model.name}' ({type(model).__name__}) makes its graph in its own "
+                "constructor, and does not tell the arguments of it; write a get_config() for it"
+            )
+            raise SourceError(message)
+        named = not isinstance(expr, Group) or _says_name(expr, model)
+        return [], expr, [] if named else [f"    model.name = {text_of(model.name)}"]
+
     def _sequential(self, model: Any) -> tuple[list[str], Expr, list[str]]:
-        lines: list[str] = []
+        lines = self._lines
         items: list[Expr] = []
         for layer in internals.sublayers_of(model):
             if isinstance(layer, keras.layers.InputLayer):
@@ -173,7 +198,7 @@ class Module:
         calls = written_calls(graph)
         scope = _of(self.unit).scope
         tensors = Tensors(scope, calls, graph.outputs)
-        lines: list[str] = []
+        lines = self._lines
         block: str | None = None
         inputs = set(leaves(graph.inputs))
         counts = _counts(calls)
@@ -366,7 +391,7 @@ def _is_container(model: Any) -> bool:
     kind = type(model)
     if kind.__module__.startswith("keras."):
         return True
-    own = [base for base in kind.__mro__ if "__init__" in vars(base)][0]
+    own = next(base for base in kind.__mro__ if "__init__" in vars(base))
     if own.__module__.startswith("keras."):
         return True
     import inspect
@@ -389,8 +414,8 @@ def _block_of(name: str) -> str | None:
     return "_".join(parts[: heads[0] + 1]) if heads else None
 
 
-def _spread(graph: Graph) -> dict[int, Any]:
-    """Returns the layers that more than one function of the source calls, by identity."""
+def _spread(graph: Graph) -> tuple[dict[int, Any], set[int]]:
+    """Returns the layers that more than one function calls, and those that others hold."""
     where: dict[int, set[int]] = {}
     live: dict[int, Any] = {}
     waiting, done = [graph], set[int]()
@@ -406,7 +431,14 @@ def _spread(graph: Graph) -> dict[int, Any]:
             where.setdefault(id(layer.origin), set()).add(id(one))
             if layer.graph is not None and _is_container(layer.origin):
                 waiting.append(layer.graph)
-    return {key: live[key] for key, graphs in where.items() if len(graphs) > 1}
+    spread = {key: live[key] for key, graphs in where.items() if len(graphs) > 1}
+    held = {
+        id(part)
+        for layer in live.values()
+        if isinstance(layer, keras.Layer) and not _is_container(layer)
+        for part in internals.all_layers(layer)[1:]
+    }
+    return spread, held & live.keys() - spread.keys()
 
 
 def _operation_names(function: Any) -> list[str]:
