@@ -6,28 +6,45 @@ from typing import Any
 
 import keras
 
+from ramet.bridge.source.check import differences
 from ramet.bridge.source.module import NAMER, Module
 from ramet.bridge.trace import is_edited, live_of, trace
 from ramet.graph.names import counted
 
 
-class Source(str):
+class Source(str):  # noqa: SLOT000 a string that carries more than its text
     """The source of a model, and what has to be given to it.
 
     `build_model(**source.parameters)` makes the model again.
     """
 
-    __slots__ = ("_parameters",)
-
-    _parameters: Mapping[str, Any]
+    _parameters: Mapping[str, Any] = MappingProxyType({})
+    _differences: tuple[str, ...] = ()
 
     @property
     def parameters(self) -> Mapping[str, Any]:
         """What has no source, by the names under which `build_model` takes it."""
         return self._parameters
 
+    @property
+    def differences(self) -> tuple[str, ...]:
+        """What the model has that the source does not say, in words: attributes set later."""
+        return self._differences
 
-def emit(model: Any) -> Source:
+    @classmethod
+    def of(cls, text: str, parameters: Mapping[str, Any], differences: list[str]) -> "Source":
+        """Makes a source of its text and of what was found."""
+        made = cls(text)
+        made._parameters = MappingProxyType(dict(parameters))
+        made._differences = tuple(differences)
+        return made
+
+
+_SHOWN = 5
+"""How many differences the header shows; `Source.differences` has all."""
+
+
+def emit(model: Any, *, check: bool = True) -> Source:
     """Writes a model as Python source in Keras's functional style.
 
     The source defines `build_model()`, which makes a model with the same layers, names
@@ -36,13 +53,17 @@ def emit(model: Any) -> Source:
 
     Args:
         model: A model that has a graph, or a Graph.
+        check: Whether to run the source once and compare the model that it makes. That
+            costs a second model, for a moment; what differs is in `source.differences`
+            and in the header.
 
     Returns:
         The source, a string.
 
     Raises:
         ModelError: If it is not a model, or one that has no graph.
-        SourceError: If a layer cannot be made again by any source.
+        SourceError: If a layer cannot be made again by any source, or the source was
+            checked and does not make the model's weights.
     """
     graph = trace(model)
     live = live_of(graph)
@@ -50,25 +71,34 @@ def emit(model: Any) -> Source:
         graph = live.settled(graph)
     module = Module(graph)
     module.write()
-    source = Source("\n".join(_lines(module)) + "\n")
     parameters = {one.name: one.value for one in module.values.parameters.values()}
-    source._parameters = MappingProxyType(parameters)  # noqa: SLF001 a string has no other __init__
-    return source
+    body = _body(module)
+    text = "\n".join(body)
+    found = differences(text, parameters, live_of(graph).model) if check else []
+    return Source.of("\n".join([*_header(module, found), *body, ""]), parameters, found)
 
 
-def _lines(module: Module) -> list[str]:
+def _header(module: Module, found: list[str]) -> list[str]:
     graph = module.graph
+    layers = counted(len(graph.layers), "layer")
     lines = [
-        f"# Model {ascii(graph.name)[1:-1]}: {counted(len(graph.layers), 'layer')}, "
-        f"written by ramet from Keras {keras.__version__}.",
+        f"# Model {graph.name!a}: {layers}, from Keras {keras.__version__}.",
         "# build_model() makes it with fresh weights.",
     ]
     parameters = [*module.values.parameters.values()]
     if parameters:
         lines.append("# It needs what has no source:")
         lines += [f"#   {one.name}: {ascii(one.what)[1:-1]}" for one in parameters]
-    lines.append("")
-    lines += ["import keras"]
+    if found:
+        lines.append("# What the source does not say:")
+        lines += [f"#   {ascii(one)[1:-1]}" for one in found[:_SHOWN]]
+        if len(found) > _SHOWN:
+            lines.append(f"#   and {len(found) - _SHOWN} more")
+    return [*lines, ""]
+
+
+def _body(module: Module) -> list[str]:
+    lines = ["import keras"]
     if module.values.numpy:
         lines.append("import numpy as np")
     lines += sorted(module.values.imports.values())

@@ -1,11 +1,11 @@
-"""What is trainable: the lines that set flags which differ from what a new model has."""
+"""What is set after a model is made: flags of what is trainable, and what configs forget."""
 
 from typing import Any
 
 import keras
 
 from ramet.bridge import internals
-from ramet.bridge.source.layout import display, flat, statement, text_of
+from ramet.bridge.source.layout import display, statement, text_of
 
 _MOST = 2
 """How many layers get a line each; more of them get a loop."""
@@ -26,12 +26,9 @@ def _inside(model: Any, access: str, lines: list[str], *, inherited: bool) -> No
     parts = [p for p in model.layers if not isinstance(p, keras.layers.InputLayer)]
     differ = [part for part in parts if part.trainable != inherited]
     if len(differ) > _MOST:
-        names = flat(display("()", [text_of(part.name) for part in differ]))
-        before = "for name in "
-        lines += statement(before, display("()", [text_of(part.name) for part in differ]))
-        lines[-1] += ":"
+        names = display("()", [text_of(part.name) for part in differ])
+        lines += statement("for name in ", names, after=":")
         lines.append(f"        {access}.get_layer(name).trainable = {not inherited}")
-        assert names  # noqa: S101 there are some
     else:
         lines += [
             f"    {access}.get_layer({text_of(part.name)}).trainable = {not inherited}"
@@ -42,6 +39,9 @@ def _inside(model: Any, access: str, lines: list[str], *, inherited: bool) -> No
         if internals.is_container(part):
             _inside(part, inner, lines, inherited=part.trainable)
             continue
+        alpha = getattr(part, "lora_alpha", None)
+        if getattr(part, "lora_enabled", False) and alpha != part.lora_rank:
+            lines.append(f"    {inner}.lora_alpha = {alpha!r}")
         for variable in internals.own_trainable(part):
             name = internals.attribute_name(part, variable)
             if variable.trainable != part.trainable and name is not None:

@@ -64,7 +64,7 @@ class LayerWriter:
             json.dumps(plain)
         except TypeError:
             return None
-        return call(head, self.values.literal(plain, layer.name))
+        return call(head, self.values.constant(plain, layer.name))
 
     def _by_attributes(self, layer: Any, _: Mapping[str, Any]) -> Expr | None:
         """Writes the constructor with the attributes that are named like its arguments."""
@@ -101,6 +101,7 @@ class LayerWriter:
             made = None if callable(live) else deserialized(value)
             if isinstance(made, keras.Layer):
                 return self.layer(made)
+            self._check_state(made, None, where)
         return self.values.configured(value, live, where)
 
     def _check_state(self, value: Any, live: Any, where: str) -> None:
@@ -140,6 +141,12 @@ class LayerWriter:
 
     def _factory(self, layer: Any) -> Expr:
         """Makes a function that copies the live layer a parameter, if it stands alone."""
+        if internals.is_container(layer):
+            message = (
+                f"model '{layer.name}' ({type(layer).__name__}) makes its graph in its own "
+                "constructor, and does not tell the arguments of it; write a get_config() for it"
+            )
+            raise SourceError(message)
         parts = [part for part in internals.all_layers(layer) if internals.calls_of(part)]
         if any(part is not layer for part in parts) or _borrows(layer):
             self._refuse_state(layer.name)

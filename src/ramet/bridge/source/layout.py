@@ -69,10 +69,10 @@ def _items(group: Group) -> str:
     return ", ".join(f"{key}{flat(item)}" for key, item in group.items)
 
 
-def statement(before: str, expr: Expr, indent: int = _STEP) -> list[str]:
-    """Returns the lines of a statement that ends with an expression, such as `x = f(x)`."""
-    start = " " * indent + before
-    return (start + _laid(expr, len(start), indent, 0)).split("\n")
+def statement(before: str, expr: Expr, after: str = "") -> list[str]:
+    """Returns the lines of a statement of a function, such as `x = f(x)`."""
+    start = " " * _STEP + before
+    return (start + _laid(expr, len(start), _STEP, len(after)) + after).split("\n")
 
 
 def _laid(expr: Expr, at: int, indent: int, rest: int) -> str:

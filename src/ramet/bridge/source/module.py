@@ -1,5 +1,6 @@
 """A traced model as a module of source: one function for it, one for each model inside."""
 
+import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +15,7 @@ from ramet.bridge.source.names import Scope, identifier
 from ramet.bridge.source.operations import operation_call
 from ramet.bridge.source.tensors import Tensors
 from ramet.bridge.source.values import Values, public_path
-from ramet.bridge.trace import trace_function
+from ramet.bridge.trace import live_of, trace_function
 from ramet.errors import SourceError
 from ramet.graph import Call, Graph, Ref
 from ramet.graph.names import is_automatic
@@ -64,7 +65,7 @@ class Module:
         """Takes the graph of a model as it is: one without edits that are to be built."""
         self.graph = graph
         self.values = Values()
-        live: Any = graph.origin
+        live = live_of(graph)
         self._own = {id(layer) for layer in internals.all_layers(live.model)}
         self._own |= {id(variable) for variable in live.model.variables}
         self.layers = LayerWriter(self.values, self._known, lambda part: id(part) in self._own)
@@ -80,9 +81,8 @@ class Module:
 
     def write(self) -> None:
         """Writes all functions; the one for the model itself comes last."""
-        live: Any = self.graph.origin
         self.values.scope.taken.update(("build_model", "name_operations"))
-        self.root = self._unit(live.model, "build_model")
+        self.root = self._unit(live_of(self.graph).model, "build_model")
 
     def _unit(self, model: Any, name: str) -> _Unit:
         made = _Unit(name, model, Scope(self.values.scope))
@@ -163,12 +163,6 @@ class Module:
     def _own_constructor(self, model: Any) -> tuple[list[str], Expr, list[str]]:
         """Writes a model that makes its graph itself, in the constructor of its class."""
         expr = self.layers.layer(model)
-        if self.values.parameters.get(id(model)) is not None:
-            message = (
-                f"model '{model.name}' ({type(model).__name__}) makes its graph in its own "
-                "constructor, and does not tell the arguments of it; write a get_config() for it"
-            )
-            raise SourceError(message)
         named = not isinstance(expr, Group) or _says_name(expr, model)
         return [], expr, [] if named else [f"    model.name = {text_of(model.name)}"]
 
@@ -194,7 +188,7 @@ class Module:
         return self.values.class_name(kind)
 
     def _functional(self, model: Any) -> tuple[list[str], Expr, list[str]]:
-        graph = self.graph if model is self.graph.origin.model else trace_function(model)
+        graph = self.graph if model is live_of(self.graph).model else trace_function(model)
         calls = written_calls(graph)
         scope = _of(self.unit).scope
         tensors = Tensors(scope, calls, graph.outputs)
@@ -210,7 +204,8 @@ class Module:
             if lines and begun != block and begun is not None:
                 lines.append("")
             block = begun
-            self._write_call(graph, made, position, tensors, lines, counts)
+            several = counts[made.layer or ""] > 1
+            lines += self._call_lines(graph, made, position, tensors, several=several)
         args = [self._tree(graph.inputs, tensors), self._tree(graph.outputs, tensors)]
         flat_names = [
             display("[]", list(dict.fromkeys(tensors.names[ref] for ref in leaves(tree))))
@@ -260,17 +255,10 @@ class Module:
         given = [] if "batch_shape" in options else [self.values.constant(shape[1:], layer.name)]
         return call("keras.Input", *given, **named, name=text_of(layer.name))
 
-    def _write_call(  # noqa: PLR0913 what a line of the source depends on
-        self,
-        graph: Graph,
-        made: Call,
-        position: int,
-        tensors: Tensors,
-        lines: list[str],
-        counts: dict[str, int],
-    ) -> None:
-        key = made.layer or ""
-        layer = graph.layers[key].origin
+    def _call_lines(
+        self, graph: Graph, made: Call, position: int, tensors: Tensors, *, several: bool
+    ) -> list[str]:
+        layer = graph.layers[made.layer or ""].origin
 
         def write(value: Any) -> Expr:
             return self._tree(value, tensors, made.name)
@@ -278,14 +266,14 @@ class Module:
         kwargs = {k: v for k, v in made.kwargs.items() if k not in made.derived}
         plain = not isinstance(layer, keras.Layer) and not _is_container(layer)
         written = None
-        if plain and counts[key] == 1:
+        if plain and not several:
             written = operation_call(graph, made, layer, write)
         if written is None:
-            head = self._layer_used(layer, lines, several=counts[key] > 1)
+            head = self._layer_used(layer, self._lines, several=several)
             names = {k: write(v) for k, v in kwargs.items()}
             written = call(head, *map(write, made.args), **names)
         target, written = self._targets(graph, made, position, tensors, written)
-        lines += statement(f"{target} = ", written)
+        return statement(f"{target} = ", written)
 
     def _targets(
         self, graph: Graph, made: Call, position: int, tensors: Tensors, written: Expr
@@ -310,9 +298,9 @@ class Module:
             for index in range(count)
         ]
         row = ", ".join(targets)
-        if structure is None and public_path(type(layer.origin)) is None:
-            if isinstance(layer.origin, keras.Layer):
-                written = call("keras.tree.flatten", written)
+        custom = isinstance(layer.origin, keras.Layer) and not public_path(type(layer.origin))
+        if structure is None and custom:
+            written = call("keras.tree.flatten", written)
         return (f"({row},)" if count == 1 else row), written
 
     def _layer_used(self, layer: Any, lines: list[str], *, several: bool) -> Expr:
@@ -322,11 +310,11 @@ class Module:
         if not isinstance(layer, keras.Layer) and not _is_container(layer):
             return self._operation(layer, lines, several=several)
         written = self.layers.layer(layer)
-        unnamed = isinstance(written, Group) and not _is_container(layer)
-        forgets = unnamed and id(layer) not in self._spread and not _says_name(written, layer)
-        if not several and not forgets:
-            return written
         if isinstance(written, str):
+            return written
+        own = not _is_container(layer) and id(layer) not in self._spread
+        forgets = own and not _says_name(written, layer)
+        if not several and not forgets:
             return written
         name = _of(self.unit).scope.new(layer.name)
         self.values.opened.add(name)
@@ -394,8 +382,6 @@ def _is_container(model: Any) -> bool:
     own = next(base for base in kind.__mro__ if "__init__" in vars(base))
     if own.__module__.startswith("keras."):
         return True
-    import inspect
-
     kinds = {p.kind for p in inspect.signature(kind.__init__).parameters.values()}
     return inspect.Parameter.VAR_POSITIONAL in kinds and inspect.Parameter.VAR_KEYWORD in kinds
 

@@ -96,17 +96,13 @@ class Values:
         """Tells whether an expression uses what only the source itself defines."""
         return any(word in self.opened for word in re.findall(r"\w+", text))
 
-    def literal(self, value: Any, where: str) -> Expr:
-        """Writes a config as it is, with all that it holds."""
-        return self.constant(value, where)
-
-    def constant(self, value: Any, where: str) -> Expr:
+    def constant(self, value: Any, where: str) -> Expr:  # noqa: PLR0911 one for each kind
         """Writes a constant; one that is too large becomes a parameter."""
         if isinstance(value, Mapping):
             items = [f"{flat(self.constant(k, where))}: " for k in value]
             exprs = [self.constant(v, where) for v in value.values()]
             return _dict(items, exprs)
-        if type(value) in (list, tuple):
+        if isinstance(value, list) or type(value) is tuple:
             return display(
                 "[]" if isinstance(value, list) else "()",
                 [self.constant(item, where) for item in value],
@@ -184,18 +180,19 @@ class Values:
 
     def configured(self, value: Any, live: Any, where: str) -> Expr:
         """Writes an entry of a config; `live` is the attribute of the same name."""
-        if isinstance(value, (list, tuple)) and type(live) in (list, tuple):
-            if len(live) == len(value):
-                pairs = zip(value, live, strict=True)
-                items = [self.configured(*pair, where) for pair in pairs]
-                return display("[]" if isinstance(value, list) else "()", items)
+        if isinstance(value, (list, tuple)) and any(map(is_serialized, value)):
+            fits = isinstance(live, (list, tuple)) and len(live) == len(value)
+            pairs = zip(value, live if fits else [None] * len(value), strict=True)
+            items = [self.configured(*pair, where) for pair in pairs]
+            return display("[]" if isinstance(value, list) else "()", items)
         if not is_serialized(value):
             if is_live_state(value) or not isinstance(value, dict):
                 return self.constant(value, where)
             keys = [f"{flat(self.constant(key, where))}: " for key in value]
             exprs = [self.configured(item, None, where) for item in value.values()]
             return _dict(keys, exprs)
-        found = live if _is_told_by(live, value) else deserialized(value)
+        told: Any = value
+        found = live if _is_told_by(live, told) else deserialized(told)
         if isinstance(found, keras.DTypePolicy) and is_plain_policy(found):
             return text_of(found.name)
         short = _short_name(found)
@@ -297,9 +294,9 @@ def _is_told_by(live: Any, value: Mapping[str, Any]) -> bool:
 
 def _short_name(value: Any) -> str | None:
     """Returns the string for which Keras makes the same object, if there is one."""
-    name = getattr(value, "__name__", None)
-    if callable(value) and name and getattr(keras.activations, str(name), None) is value:
-        return str(name)
+    name = str(getattr(value, "__name__", ""))
+    if name and getattr(keras.activations, name, None) is value:
+        return name
     for room in _SHORT:
         if (
             public_path(type(value))
