@@ -14,6 +14,7 @@ import pytest
 from keras import layers, ops
 
 import ramet
+import zoo
 from ramet.bridge.trace import has_graph
 from zoo import Case, for_backend
 
@@ -32,7 +33,7 @@ REFUSED = {
 """Models that no source can make."""
 
 NOTED = {
-    "nesting-layer_holds_models": "models inside of a layer are named by counting",
+    "preprocessing-normalization_adapted": "what was computed from data",
     "preprocessing-normalization_inverted": "built by adapt, not by the model",
     "preprocessing-discretization_adapted": "a summary of data",
     "preprocessing-lookup_outside_graph": "an attribute set later",
@@ -89,7 +90,7 @@ def assert_clean(source: str) -> None:
 
 def small_model() -> keras.Model:
     x = keras.Input((8, 8, 3), name="image")
-    y = layers.Conv2D(4, 3, padding="same", use_bias=False, name="stem")(x)
+    y = layers.Conv2D(4, 3, padding="same", name="stem")(x)
     z = layers.BatchNormalization(name="norm")(y)
     z = layers.ReLU(name="relu")(z)
     y = layers.Add(name="sum")([y, z])
@@ -106,9 +107,7 @@ def small_model() -> keras.Model:
 SMALL = """\
 def build_model():
     image = keras.Input((8, 8, 3), name="image")
-    stem = keras.layers.Conv2D(
-        4, (3, 3), padding="same", use_bias=False, name="stem"
-    )(image)
+    stem = keras.layers.Conv2D(4, (3, 3), padding="same", name="stem")(image)
     x = keras.layers.BatchNormalization(name="norm")(stem)
     x = keras.layers.ReLU(name="relu")(x)
     x = keras.layers.Add(name="sum")([stem, x])
@@ -212,29 +211,14 @@ def test_every_model_of_the_zoo(case: Case) -> None:
             assert check.ok, f"{check.differences}\n{source}"
 
 
-SIZES = {"InceptionV3": 75, "InceptionResNetV2": 75, "Xception": 71}
-SELECTION = (
-    "ResNet50",
-    "ResNet50V2",
-    "MobileNet",
-    "MobileNetV2",
-    "MobileNetV3Small",
-    "EfficientNetB0",
-    "DenseNet121",
-    "VGG16",
-    "NASNetMobile",
-    "Xception",
-)
+SELECTION = ("ResNet50", "MobileNetV2", "MobileNetV3Small", "EfficientNetB0")
 
 
 @pytest.mark.parametrize("name", SELECTION)
 def test_keras_applications(name: str) -> None:
-    size = SIZES.get(name, 32)
     keras.utils.clear_session()
-    options: dict[str, Any] = {"classes": 3, "input_shape": (size, size, 3), "weights": None}
-    if name == "VGG16":
-        options["include_top"] = False
-    model = getattr(keras.applications, name)(**options)
+    make = getattr(keras.applications, name)
+    model = make(weights=None, classes=3, input_shape=(32, 32, 3))
     source = ramet.emit(model, check=False)
     keras.utils.clear_session()
     twin = run(source)
@@ -242,8 +226,7 @@ def test_keras_applications(name: str) -> None:
     report = ramet.verify(model, twin)
     assert report.ok, str(report)
     assert source.parameters == {}
-    if name in ("MobileNetV3Small", "EfficientNetB0", "NASNetMobile"):
-        assert_clean(source)
+    assert_clean(source)
 
 
 def test_an_edited_graph() -> None:
@@ -273,7 +256,7 @@ def test_a_local_class_a_large_constant_and_an_activation_are_parameters() -> No
     y = ops.matmul(layers.Dense(6, activation=bend, name="dense")(x), table)
     model = keras.Model(x, Scale(2.0, name="scale")(y), name="odd")
     source = ramet.emit(model)
-    assert [*source.parameters.values()][0] is bend
+    assert source.parameters["bend"] is bend
     assert source.parameters["Scale"] is Scale
     assert any(value is table for value in source.parameters.values())
     assert 'Scale(2.0, name="scale")' in source
@@ -329,9 +312,7 @@ def test_a_function_that_reads_the_model_is_refused() -> None:
 
 
 def test_the_lists_name_models_of_the_zoo() -> None:
-    from zoo import CASES as everything
-
-    assert {*REFUSED, *NOTED, *NUMBERS_APART} <= everything.keys()
+    assert {*REFUSED, *NOTED, *NUMBERS_APART} <= zoo.CASES.keys()
 
 
 def test_nothing_is_left_behind() -> None:

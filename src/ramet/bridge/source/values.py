@@ -248,10 +248,10 @@ def is_default(name: str, default: Any, value: Any) -> bool:
     if name == "dtype":
         return _is_float32(value)
     if value is None or default is None:
-        usual = {"activation": "linear", "data_format": "channels_last"}
+        usual = {"activation": "linear", "data_format": "channels_last", "arguments": {}}
         return value is default or (default is None and usual.get(name, default) == value)
     if is_serialized(value):
-        return isinstance(default, str) and _short_name(deserialized(value)) == default
+        return isinstance(default, str) and _is_short_for(default, deserialized(value))
     if isinstance(default, (list, tuple)) and isinstance(value, (list, tuple)):
         return list(default) == list(value)
     return bool(type(default) is type(value) and default == value)
@@ -297,19 +297,20 @@ def _short_name(value: Any) -> str | None:
     name = str(getattr(value, "__name__", ""))
     if name and getattr(keras.activations, name, None) is value:
         return name
+    short = _snake(type(value).__name__)
+    return short if _is_short_for(short, value) else None
+
+
+def _is_short_for(text: str, value: Any) -> bool:
+    """Tells whether Keras makes an object like this one from a string such as `"l2"`."""
     for room in _SHORT:
-        if (
-            public_path(type(value))
-            == f"{room.__name__.replace('_tf_keras.', '')}.{type(value).__name__}"
-        ):
-            short = _snake(type(value).__name__)
+        if getattr(room, type(value).__name__, None) is type(value):
             try:
-                made = room.get(short)
+                made = room.get(text)
             except ValueError:
-                return None
-            same = type(made) is type(value) and made.get_config() == value.get_config()
-            return short if same else None
-    return None
+                return False
+            return type(made) is type(value) and made.get_config() == value.get_config()
+    return False
 
 
 def _snake(name: str) -> str:
