@@ -17,6 +17,7 @@ from ramet.errors import (
     ModelError,
     OptionError,
     RametError,
+    SourceError,
     StateError,
 )
 from ramet.graph import Call, Edit, Graph, Journal, Layer, Ref, Selection, Spec
@@ -30,6 +31,7 @@ if TYPE_CHECKING:  # what `_HOMES` says, for those who read and do not run
     from ramet.clone import clone, clone_model
     from ramet.combine import chain, merge
     from ramet.diff import Diff, diff
+    from ramet.emit import Source, emit
     from ramet.masks import Finding, MaskFlow, TensorMask, masks
     from ramet.rewrite import Explanation, any_layer, rewrite
     from ramet.verify import Check, Report, verify
@@ -58,6 +60,8 @@ __all__ = [
     "Ref",
     "Report",
     "Selection",
+    "Source",
+    "SourceError",
     "Spec",
     "StateError",
     "TensorMask",
@@ -68,6 +72,7 @@ __all__ = [
     "clone",
     "clone_model",
     "diff",
+    "emit",
     "masks",
     "merge",
     "rewrite",
@@ -84,12 +89,14 @@ _HOMES = {
     "Finding": "ramet.masks",
     "MaskFlow": "ramet.masks",
     "Report": "ramet.verify",
+    "Source": "ramet.emit",
     "TensorMask": "ramet.masks",
     "any_layer": "ramet.rewrite",
     "chain": "ramet.combine",
     "clone": "ramet.clone",
     "clone_model": "ramet.clone",
     "diff": "ramet.diff",
+    "emit": "ramet.emit",
     "masks": "ramet.masks",
     "merge": "ramet.combine",
     "rewrite": "ramet.rewrite",

@@ -6,6 +6,7 @@
     ├── GraphError       (ValueError)  a graph that does not hold together
     ├── StateError       (ValueError)  the values that were asked for do not exist
     ├── CopyError        (TypeError)   an object that cannot be copied
+    ├── SourceError      (ValueError)  a model that cannot be written as source
     ├── DifferenceError  (ValueError)  two models that should be the same are not
     └── FileError        (ValueError)  a file that is no model, or must not be read or written
 
@@ -37,6 +38,10 @@ class StateError(RametError, ValueError):
 
 class CopyError(RametError, TypeError):
     """An object cannot be copied."""
+
+
+class SourceError(RametError, ValueError):
+    """A model cannot be written as Python source."""
 
 
 class DifferenceError(RametError, ValueError):

@@ -203,6 +203,11 @@ def own_variables(layer: Any) -> list[Any]:
     return [*layer._trainable_variables, *layer._non_trainable_variables]
 
 
+def own_trainable(layer: Any) -> list[Any]:
+    """Returns the variables that a layer tracks itself as ones that training changes."""
+    return list(layer._trainable_variables)
+
+
 def layer_state(layer: Any) -> list[Any]:
     """Returns the variables that a layer tracks itself, its seeds included."""
     return own_variables(layer) + [seed.state for seed in own_seed_generators(layer)]
