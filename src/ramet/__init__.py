@@ -6,6 +6,7 @@ from ramet.combine import chain, merge
 from ramet.errors import (
     CopyError,
     DifferenceError,
+    ExtraError,
     GraphError,
     ModelError,
     OptionError,
@@ -17,6 +18,7 @@ from ramet.graph.match import Miss
 from ramet.graph.transfer import Transfer, TransferReport
 from ramet.masks import Finding, MaskFlow, TensorMask, masks
 from ramet.rewrite import Explanation, any_layer, rewrite
+from ramet.show import show
 from ramet.verify import Check, Report, verify
 
 __all__ = [
@@ -26,6 +28,7 @@ __all__ = [
     "DifferenceError",
     "Edit",
     "Explanation",
+    "ExtraError",
     "Finding",
     "Graph",
     "GraphError",
@@ -51,6 +54,7 @@ __all__ = [
     "masks",
     "merge",
     "rewrite",
+    "show",
     "trace",
     "verify",
 ]

@@ -6,7 +6,8 @@
     ├── GraphError       (ValueError)  a graph that does not hold together
     ├── StateError       (ValueError)  the values that were asked for do not exist
     ├── CopyError        (TypeError)   an object that cannot be copied
-    └── DifferenceError  (ValueError)  two models that should be the same are not
+    ├── DifferenceError  (ValueError)  two models that should be the same are not
+    └── ExtraError       (ImportError) an optional package is not installed
 
 Every message says what is wrong, where, and what to do about it. An exception
 that a user's own code raises passes through unchanged, with a note that names
@@ -40,3 +41,7 @@ class CopyError(RametError, TypeError):
 
 class DifferenceError(RametError, ValueError):
     """Two models that should be the same are not."""
+
+
+class ExtraError(RametError, ImportError):
+    """An optional package that is needed for this is not installed."""
