@@ -49,9 +49,10 @@ def show(model: Any, other: Any = None, *, to: str | os.PathLike[str] | None = N
         view = overlay(view, read(graph))
     if to is None:
         Console().print(table_of(view, layers_of(graph), compared=compared))
-        return
-    text = page_of(view, compared=compared) if suffix == ".html" else picture_of(view)
-    _write(Path(to), text)
+    elif suffix == ".html":
+        _write(Path(to), page_of(view, layers_of(graph), compared=compared))
+    else:
+        _write(Path(to), picture_of(view))
 
 
 def _suffix(to: str | os.PathLike[str]) -> str:

@@ -1,14 +1,16 @@
 """Where nodes and edges are drawn: in layers, from top to bottom."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from ramet.errors import ExtraError
 from ramet.show.parts import View
+from ramet.show.spread import Item, spread
 
-WIDTH, HEIGHT = 190, 62
+WIDTH, HEIGHT = 204, 62
 """Size of a node."""
-_GAP_X, _GAP_Y = 34, 36
+_GAP_X, _GAP_Y = 24, 40
 """Room between nodes."""
 
 Point = tuple[float, float]
@@ -41,9 +43,32 @@ def lay_out(view: View) -> Layout:
     placed = graph.layout_sugiyama(
         layers=layers, hgap=WIDTH + _GAP_X, vgap=HEIGHT + _GAP_Y, maxiter=100
     )
-    points = [(float(x), float(y)) for x, y in placed.coords]
-    bends = [[(float(x), float(y)) for x, y in bend] for bend in placed.edge_routing]
+    points, bends = _spread(placed.coords, placed.edge_routing, edges)
     return _moved(points, bends)
+
+
+def _spread(
+    coords: Any, routes: Any, edges: list[tuple[int, int]]
+) -> tuple[list[Point], list[list[Point]]]:
+    """Takes layers and their order from igraph, whose nodes may overlap, and makes room.
+
+    A bend becomes two: an edge passes the nodes of a layer straight.
+    """
+    nodes = [Item(x, y, WIDTH) for x, y in coords]
+    lines = [[Item(x, y, 0) for x, y in route] for route in routes]
+    for (source, target), line in zip(edges, lines, strict=True):
+        line.sort(key=lambda item: item.layer, reverse=nodes[source].layer > nodes[target].layer)
+        whole = [nodes[source], *line, nodes[target]]
+        for one, other in pairwise(whole):
+            one.join(other)
+    spread([*nodes, *(item for line in lines for item in line)], _GAP_X)
+    bends = [[point for item in line for point in _passed(item, line)] for line in lines]
+    return [(node.x, node.layer) for node in nodes], bends
+
+
+def _passed(item: Item, line: list[Item]) -> list[Point]:
+    half = HEIGHT / 2 if line[0].layer <= line[-1].layer else -HEIGHT / 2
+    return [(item.x, item.layer - half), (item.x, item.layer + half)]
 
 
 def _igraph() -> Any:

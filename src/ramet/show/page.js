@@ -41,11 +41,11 @@
     colours = Object.fromEntries(names.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
   }
 
-  function hue(kind) {
-    let hash = 7;
-    for (const sign of kind) hash = (hash * 31 + sign.codePointAt(0)) >>> 0;
-    return `hsl(${(hash * 47) % 360} 55% ${colours.strip})`;
-  }
+  // Kinds in the order of their number: the commonest have the colours that differ most.
+  const kinds = new Map();
+  for (const node of data.views.flatMap((view) => view.nodes)) kinds.set(node.kind, (kinds.get(node.kind) || 0) + 1);
+  const ranks = new Map([...kinds].sort((one, other) => other[1] - one[1]).map(([kind], rank) => [kind, rank]));
+  const hue = (kind) => `hsl(${(210 + ranks.get(kind) * 137.5) % 360} 55% ${colours.strip})`;
 
   // Frames are asked for, and drawn once however often they are asked for.
   let waiting = false;
@@ -80,8 +80,9 @@
     const near = state.selected === edge.from || state.selected === edge.to;
     let colour = edge.masked ? colours.masked : colours.edge;
     if (edge.difference !== "same") colour = colours[edge.difference];
-    context.strokeStyle = context.fillStyle = near ? colours.accent : colour;
-    const wide = near || edge.difference !== "same" ? 2.5 : 1.5;
+    else if (near) colour = colours.accent;
+    context.strokeStyle = context.fillStyle = colour;
+    const wide = (near ? 1 : 0) + (edge.difference === "same" ? 1.5 : 2);
     context.lineWidth = Math.max(wide, 0.8 / state.scale);
     context.setLineDash(edge.masked ? [6, 4] : []);
     context.stroke(edge.path);
@@ -115,10 +116,10 @@
     context.font = "11.5px system-ui, sans-serif";
     context.fillText(node.lines[1], x + 16, y + 37);
     context.fillText(node.lines[2], x + 16, y + 53);
-    let right = x + WIDTH - 8;
+    let right = x + WIDTH - 5;
     if (node.masked) right = badge("mask", colours.masked, right, y);
     if (node.shared) right = badge("shared", colours.shared, right, y);
-    if (node.inside !== null) badge("open ▸", colours.accent, x + WIDTH - 8, y + HEIGHT);
+    if (node.inside !== null) badge("open ▸", colours.accent, x + WIDTH - 5, y + HEIGHT);
   }
 
   function box(x, y, fill, line, width) {
@@ -133,14 +134,14 @@
 
   function badge(text, colour, right, y) {
     context.font = "600 10px system-ui, sans-serif";
-    const width = context.measureText(text).width + 12;
+    const width = context.measureText(text).width + 10;
     context.fillStyle = colour;
     context.beginPath();
-    context.roundRect(right - width, y - 8, width, 15, 7.5);
+    context.roundRect(right - width, y - 8, width, 14, 7);
     context.fill();
     context.fillStyle = colours.paper;
-    context.fillText(text, right - width + 6, y + 3);
-    return right - width - 4;
+    context.fillText(text, right - width + 5, y + 3);
+    return right - width - 3;
   }
 
   // A text is measured and shortened once, not in every frame.
@@ -182,7 +183,7 @@
   function fit(whole) {
     const view = data.views[state.view];
     const { clientWidth: width, clientHeight: height } = canvas;
-    const all = Math.min(width / view.width, height / view.height, 1.25);
+    const all = Math.min(width / view.width, height / view.height, 1);
     // A deep model as a whole is a thread: begin at its top, and readable.
     state.scale = whole || all > 0.55 ? all : Math.min(1, Math.max(0.6, width / view.width));
     state.x = (width - view.width * state.scale) / 2;
@@ -248,19 +249,40 @@
 
   function select(index) {
     state.selected = index;
-    const panel = element("panel");
-    const was = panel.hidden;
-    panel.hidden = index === null;
-    if (index !== null) panel.replaceChildren(...describe(data.views[state.view], index));
-    if (was !== panel.hidden && index !== null) keepInSight(index);
+    const view = data.views[state.view];
+    element("panel").replaceChildren(...(index === null ? summary(view) : describe(view, index)));
+    element("panel").scrollTop = 0;
     redraw();
   }
 
-  // The panel takes room at the right: a node that it would cover moves.
-  function keepInSight(index) {
-    const node = data.views[state.view].nodes[index];
-    const over = node.x * state.scale + state.x + (WIDTH / 2) * state.scale + 12 - canvas.clientWidth;
-    if (over > 0) state.x -= over;
+  function summary(view) {
+    const parts = [made("h2", view.name)];
+    if (state.view === data.root) parts.push(...data.totals.map((line) => made("p", line)));
+    parts.push(made("h3", "Gives"), made("p", view.outputs.join(", ")));
+    if (data.compared) parts.push(...differences(view));
+    const table = made("table");
+    const counts = new Map();
+    for (const node of view.nodes) counts.set(node.kind, (counts.get(node.kind) || 0) + 1);
+    for (const [kind, number] of [...counts].sort((one, other) => other[1] - one[1])) {
+      const row = table.insertRow();
+      const mark = made("i", undefined, "kind");
+      mark.style.background = hue(kind);
+      const cell = row.insertCell();
+      cell.append(mark, button("link", kind, () => { element("search").value = kind; search(kind); }));
+      row.append(made("td", String(number), "number"));
+    }
+    parts.push(made("h3", "Kinds"), table, made("h3", "Controls"));
+    parts.push(made("p", "Drag or scroll to move, Ctrl and scroll to zoom. Click a node to see more of it; double click a model to open it, Escape to leave. / to search, Enter for the next hit."));
+    return parts;
+  }
+
+  function differences(view) {
+    const parts = [];
+    for (const difference of ["added", "removed", "changed"]) {
+      const found = [...view.nodes.keys()].filter((index) => view.nodes[index].difference === difference);
+      parts.push(...neighbours(view, difference, found.map((index) => [index, view.nodes[index].name])));
+    }
+    return parts.length ? parts : [made("h3", "Differences"), made("p", "none in what is compared")];
   }
 
   function describe(view, index) {
@@ -272,11 +294,13 @@
     parts.push(made("h3", "Output"), made("p", node.output || "known on build"));
     if (node.parameters === null) parts.push(made("p", "parameters: known on build"));
     else parts.push(made("p", `${node.parameters.toLocaleString("en")} parameters`));
-    parts.push(...neighbours(view, "Takes", view.edges.filter((edge) => edge.to === index).map((edge) => edge.from), node.sources));
-    parts.push(...neighbours(view, "Read by", view.edges.filter((edge) => edge.from === index).map((edge) => edge.to)));
+    const above = view.edges.filter((edge) => edge.to === index);
+    const below = view.edges.filter((edge) => edge.from === index);
+    parts.push(...neighbours(view, "Takes", above.map((edge) => [edge.from, taken(view, node, edge)])));
+    parts.push(...neighbours(view, "Read by", below.map((edge) => [edge.to, view.nodes[edge.to].name + was(edge)])));
     const layer = node.layer === null ? null : data.layers[node.layer];
     const before = node.before === null ? null : data.layers[node.before];
-    if (layer) parts.push(...configs(layer, before), ...variables(layer, before));
+    if (layer) parts.push(...variables(layer, before), ...configs(layer, before));
     return parts;
   }
 
@@ -293,20 +317,38 @@
     });
   }
 
-  function neighbours(view, title, indices, texts) {
-    const unique = [...new Set(indices)];
-    if (!unique.length) return [];
+  const was = (edge) => (edge.difference === "removed" ? " (before)" : "");
+
+  // Of a call with several outputs, those that are taken: split.0, split.1.
+  function taken(view, node, edge) {
+    const name = view.nodes[edge.from].name;
+    const outputs = node.sources.filter((source) => source.startsWith(`${name}.`) && /^\d+$/.test(source.slice(name.length + 1)));
+    return (outputs.length && !was(edge) ? outputs.join(", ") : name) + was(edge);
+  }
+
+  function neighbours(view, title, found) {
+    if (!found.length) return [];
     const line = made("p");
-    unique.forEach((index, number) => {
+    found.forEach(([index, text], number) => {
       if (number) line.append(", ");
-      const name = view.nodes[index].name;
-      const text = texts?.length === unique.length ? texts[number] : name;
       line.append(button("link", text, () => { select(index); center(index); }));
     });
     return [made("h3", title), line];
   }
 
-  const text = (value) => (typeof value === "string" ? value : JSON.stringify(value));
+  // An object in a config as it would be written: GlorotUniform(seed=3).
+  function text(value) {
+    if (typeof value === "string") return value;
+    if (Array.isArray(value)) return `[${value.map(text).join(", ")}]`;
+    if (value === null || typeof value !== "object") return JSON.stringify(value);
+    const made = "class_name" in value && "config" in value;
+    if (made && value.class_name === "DTypePolicy") return text(value.config.name);
+    if (made && (value.config === null || typeof value.config !== "object")) return text(value.class_name === "function" ? value.config : value.class_name);
+    const pairs = Object.entries(made ? value.config : value).filter(([, item]) => !made || item !== null);
+    return made
+      ? `${value.class_name}(${pairs.map(([key, item]) => `${key}=${text(item)}`).join(", ")})`
+      : `{${pairs.map(([key, item]) => `${key}: ${text(item)}`).join(", ")}}`;
+  }
 
   function configs(layer, before) {
     const [now, then] = [layer.config || {}, before?.config];
@@ -412,7 +454,7 @@
     return { scale: 1, x: canvas.clientWidth / 2 - node.x, y: canvas.clientHeight / 2 - node.y };
   }
 
-  // --- hands ---------------------------------------------------------------------------
+  // --- controls -------------------------------------------------------------------------
 
   function nodeAt(x, y) {
     const [left, top] = [(x - state.x) / state.scale, (y - state.y) / state.scale];
@@ -518,6 +560,7 @@
   readColours();
   showLegend();
   showPath();
+  select(null);
   fit(false);
 
   // What tests and the curious may ask.

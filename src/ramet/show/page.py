@@ -10,7 +10,7 @@ from ramet.bridge.describe import config_of, statistics_of, variables_of
 from ramet.graph import Layer
 from ramet.show.layout import HEIGHT, WIDTH, lay_out
 from ramet.show.parts import Node, View
-from ramet.show.table import kind_text
+from ramet.show.table import kind_text, totals
 
 _MANY = 24
 """How many items of a list in a config are shown: a vocabulary may have many."""
@@ -18,7 +18,7 @@ _LONG = 400
 """How many characters of a text in a config are shown."""
 
 
-def page_of(view: View, *, compared: bool) -> str:
+def page_of(view: View, layers: list[Layer], *, compared: bool) -> str:
     """Returns a page with a view, the views inside it, and what is known of their layers.
 
     Costs O(values of all weights), for their statistics.
@@ -28,6 +28,7 @@ def page_of(view: View, *, compared: bool) -> str:
     data = {
         "root": root,
         "compared": compared,
+        "totals": totals(view, layers),
         "size": [WIDTH, HEIGHT],
         "views": content.views,
         "layers": content.layers,

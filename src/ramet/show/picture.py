@@ -15,7 +15,7 @@ _STYLE = (
     "text{font-family:system-ui,sans-serif;font-size:11px;fill:#555c66}"
     ".name{font-size:13px;font-weight:600;fill:#1b1f24}"
 )
-_CHARACTERS = 27, 30
+_CHARACTERS = 25, 30
 """How many characters of a name, and of a line below it, a node has room for."""
 
 
@@ -91,8 +91,8 @@ def _badges(node: Node, right: float, y: float) -> Iterator[str]:
     badges = [("mask", _MASKED)] if node.masked else []
     badges += [("shared", _SHARED)] if node.shared else []
     for text, colour in badges:
-        width = 12 + 6 * len(text)
-        right -= width + 6
+        width = 10 + 6 * len(text)
+        right -= width + 4
         yield f'<rect x="{right}" y="{y - 8}" width="{width}" height="16" rx="8" fill="{colour}"/>'
         yield (
             f'<text x="{right + width / 2}" y="{y + 4}" text-anchor="middle" '

@@ -22,8 +22,7 @@ def table_of(view: View, layers: list[Layer], *, compared: bool) -> Table:
         compared: Whether the view is of two models.
     """
     table = Table(title=Text(view.name), title_justify="left", show_footer=True)
-    total = [counted(len(view.nodes), "call"), *_totals(layers)]
-    table.add_column("layer", Text("\n".join(total)), overflow="fold")
+    table.add_column("layer", Text("\n".join(totals(view, layers))), overflow="fold")
     table.add_column("kind", overflow="fold")
     table.add_column("output", overflow="fold")
     table.add_column("parameters", justify="right")
@@ -64,7 +63,8 @@ def difference_text(node: Node) -> str:
     return "; ".join((node.difference, *node.reasons))
 
 
-def _totals(layers: list[Layer]) -> list[str]:
+def totals(view: View, layers: list[Layer]) -> list[str]:
+    """Returns how many calls and parameters there are, in words."""
     found: dict[int, tuple[int, bool]] = {}
     unknown = False
     for layer in layers:
@@ -74,4 +74,5 @@ def _totals(layers: list[Layer]) -> list[str]:
     total = sum(size for size, _ in found.values())
     trainable = sum(size for size, trains in found.values() if trains)
     more = " and those made on build" if unknown else ""
-    return [f"{total:,} parameters{more}", f"{trainable:,} trainable"]
+    calls = sum(node.difference != REMOVED for node in view.nodes)
+    return [counted(calls, "call"), f"{total:,} parameters{more}", f"{trainable:,} trainable"]
