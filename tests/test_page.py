@@ -229,7 +229,6 @@ def test_a_model_of_800_layers_loads_and_pans(driver, tmp_path):
         return [near, pan(10)];
     })()"""
     near, far = page.ask(timing)
-    print(f"a frame: {near:.1f} ms near, {far:.1f} ms with everything in sight")
     assert near < 50, "milliseconds a frame"
     assert far < 250, "milliseconds a frame, with every layer in sight"
     page.search("top_conv")
