@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ramet.errors import (
     CopyError,
     DifferenceError,
+    ExtraError,
     FileError,
     GraphError,
     ModelError,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:  # what `_HOMES` says, for those who read and do not run
     from ramet.emit import Source, emit
     from ramet.masks import Finding, MaskFlow, TensorMask, masks
     from ramet.rewrite import Explanation, any_layer, rewrite
+    from ramet.show import show
     from ramet.verify import Check, Report, verify
 
 __all__ = [
@@ -46,6 +48,7 @@ __all__ = [
     "Edit",
     "Entry",
     "Explanation",
+    "ExtraError",
     "FileError",
     "Finding",
     "Graph",
@@ -76,6 +79,7 @@ __all__ = [
     "masks",
     "merge",
     "rewrite",
+    "show",
     "trace",
     "verify",
 ]
@@ -100,6 +104,7 @@ _HOMES = {
     "masks": "ramet.masks",
     "merge": "ramet.combine",
     "rewrite": "ramet.rewrite",
+    "show": "ramet.show",
     "trace": "ramet.bridge.trace",
     "verify": "ramet.verify",
 }

@@ -14,11 +14,13 @@ from ramet.bridge.samples import SIZES, Sample, make_sample
 from ramet.bridge.trace import check_model, has_graph, is_edited
 from ramet.errors import DifferenceError
 from ramet.graph import Graph
+from ramet.graph.html import html_table
 from ramet.graph.names import counted
 from ramet.graph.reach import unsettled_calls
 
 _SHOWN = 3
 """How many differences of a kind the table shows; `Check.differences` has all."""
+_COLUMNS = ("aspect", "verdict", "found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +90,21 @@ class Report:
             )
             raise DifferenceError(message)
 
+    @property
+    def title(self) -> str:
+        """Which models were compared, and the verdict."""
+        same = "the same" if self.complete else "the same in what was checked"
+        return f"{self.first} and {self.second}: {same if self.ok else 'different'}"
+
+    def _repr_html_(self) -> str:
+        """Returns the report as a table, which notebooks show."""
+        rows = [(check.name, check.verdict, "\n".join(_lines(check))) for check in self.checks]
+        return html_table(self.title, _COLUMNS, rows)
+
     def __rich__(self) -> Table:
         """Returns the report as a table for rich."""
-        same = "the same" if self.complete else "the same in what was checked"
-        verdict = same if self.ok else "different"
-        title = Text(f"{self.first} and {self.second}: {verdict}")
-        table = Table(title=title, title_justify="left")
-        for column in ("aspect", "verdict", "found"):
+        table = Table(title=Text(self.title), title_justify="left")
+        for column in _COLUMNS:
             table.add_column(column)
         for check in self.checks:
             table.add_row(check.name, check.verdict, Text("\n".join(_lines(check))))
