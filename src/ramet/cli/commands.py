@@ -145,7 +145,7 @@ def diff(first: File, second: File, *, common: Common) -> Answer:
     import ramet as verbs
 
     models = common.load(first), common.load(second)
-    found: Any = verbs.diff(*models)  # pyright: ignore[reportAttributeAccessIssue] not built yet
+    found: Any = verbs.diff(*models)
     data = {
         "first": str(first),
         "second": str(second),
@@ -210,16 +210,18 @@ def show(
     """
     import ramet as verbs
     from ramet.files import check_target
+    from ramet.show import text_of
 
     if to is not None:
         check_target(to, force=force)
     model = common.load(file)
     second = None if other is None else common.load(other)
-    shown: Any = verbs.show(model, second, to=to)  # pyright: ignore[reportAttributeAccessIssue] not built yet
     data = {"file": str(file), "other": None if other is None else str(other)}
     if to is not None:
+        verbs.show(model, second, to=to)
         return Answer(f"'{model.name}' is shown in {to}", {**data, "to": str(to)})
-    return Answer(str(shown), {**data, "to": None, "text": str(shown)})
+    text = text_of(model, second)
+    return Answer(text, {**data, "to": None, "text": text})
 
 
 @command(app)
@@ -244,7 +246,7 @@ def emit(
     if to is not None:
         check_target(to, force=force)
     model = common.load(file)
-    code: str = verbs.emit(model)  # pyright: ignore[reportAttributeAccessIssue] not built yet
+    code: str = verbs.emit(model)
     if to is None:
         return Answer(code, {"file": str(file), "to": None, "code": code})
     save_text(code, to, force=force)

@@ -6,18 +6,24 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.table import Table
 
 from ramet.bridge.trace import trace
 from ramet.errors import OptionError
+from ramet.graph import Layer
 from ramet.show.difference import overlay
 from ramet.show.page import page_of
+from ramet.show.parts import View
 from ramet.show.picture import picture_of
 from ramet.show.read import layers_of, read
 from ramet.show.table import table_of
 
-__all__ = ["show"]
+__all__ = ["show", "text_of"]
 
 _SUFFIXES = (".html", ".svg")
+
+_WIDTH = 120
+"""Columns of the table where there is no terminal."""
 
 
 def show(model: Any, other: Any = None, *, to: str | os.PathLike[str] | None = None) -> None:
@@ -41,18 +47,37 @@ def show(model: Any, other: Any = None, *, to: str | os.PathLike[str] | None = N
         ExtraError: If a file is to be written and igraph is not installed.
     """
     suffix = "" if to is None else _suffix(to)
-    graph = trace(model)
-    view = read(graph)
-    compared = other is not None
-    if compared:
-        graph = trace(other)
-        view = overlay(view, read(graph))
     if to is None:
-        Console().print(table_of(view, layers_of(graph), compared=compared))
-    elif suffix == ".html":
-        _write(Path(to), page_of(view, layers_of(graph), compared=compared))
+        Console().print(_table(model, other))
+        return
+    view, layers = _view(model, other)
+    if suffix == ".html":
+        _write(Path(to), page_of(view, layers, compared=other is not None))
     else:
         _write(Path(to), picture_of(view))
+
+
+def text_of(model: Any, other: Any = None) -> str:
+    """Returns what `show` prints, as plain text."""
+    console = Console(width=_WIDTH, color_system=None)
+    with console.capture() as capture:
+        console.print(_table(model, other))
+    return capture.get().rstrip()
+
+
+def _view(model: Any, other: Any) -> tuple[View, list[Layer]]:
+    """Returns a model as it is drawn, or two in one, and its layers."""
+    graph = trace(model)
+    view = read(graph)
+    if other is not None:
+        graph = trace(other)
+        view = overlay(view, read(graph))
+    return view, layers_of(graph)
+
+
+def _table(model: Any, other: Any) -> Table:
+    view, layers = _view(model, other)
+    return table_of(view, layers, compared=other is not None)
 
 
 def _suffix(to: str | os.PathLike[str]) -> str:
