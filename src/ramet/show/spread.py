@@ -28,6 +28,11 @@ class Item:
     below: list["Item"] = field(default_factory=list["Item"])
     """What it is joined to in the layer below."""
 
+    @property
+    def weight(self) -> float:
+        """How much its place counts."""
+        return _WEIGHT if self.width else 1.0
+
     def join(self, other: "Item") -> None:
         """Joins two items of neighbouring layers."""
         high, low = (self, other) if self.layer < other.layer else (other, self)
@@ -49,7 +54,8 @@ def spread(items: list[Item], gap: float) -> None:
 
 
 def _mean(joined: list[Item], default: float) -> float:
-    return sum(item.x for item in joined) / len(joined) if joined else default
+    weight = sum(item.weight for item in joined)
+    return sum(item.x * item.weight for item in joined) / weight if joined else default
 
 
 def _place(layer: list[Item], wanted: list[float], gap: float) -> None:
@@ -60,7 +66,7 @@ def _place(layer: list[Item], wanted: list[float], gap: float) -> None:
         offsets.append(offset)
     pools: list[tuple[float, float, int]] = []
     for item, place, start in zip(layer, wanted, offsets, strict=True):
-        mean, weight, size = place - start, _WEIGHT if item.width else 1.0, 1
+        mean, weight, size = place - start, item.weight, 1
         while pools and pools[-1][0] > mean:
             other, more, count = pools.pop()
             mean = (mean * weight + other * more) / (weight + more)
