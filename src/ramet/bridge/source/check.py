@@ -7,7 +7,11 @@ from ramet.bridge import compare, internals
 from ramet.errors import SourceError
 from ramet.graph.names import is_automatic
 
-_TRAINING = (" has loss ", " has optimizer ", " has history ", " has compiled ", " was compiled ")
+_TRAINING = (
+    *(f" has {name} " for name in ("loss", "optimizer", "history", "steps_per_execution")),
+    " has compiled ",
+    " was compiled ",
+)
 """What tells how a model was compiled and trained, which no source tells."""
 
 
@@ -30,6 +34,9 @@ def differences(source: str, parameters: Mapping[str, Any], model: Any) -> list[
         )
         raise SourceError(message) from error
     _check_weights(model, made)
+    for old, new in zip(model.variables, made.variables, strict=False):
+        if tuple(old.shape) == tuple(new.shape):
+            new.assign(old)  # attributes that are variables are compared by their values
     found = [*compare.structure(model, made), *compare.sharing(model, made)]
     ignored = {*_counted_names(model, made)}
     return [

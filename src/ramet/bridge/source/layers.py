@@ -53,6 +53,25 @@ class LayerWriter:
             self.values.forget_since(mark)
         return self._factory(layer)
 
+    def vocabulary(self, layer: Any) -> Expr | None:
+        """Writes the words that a layer looks up and its config does not tell.
+
+        Raises:
+            SourceError: If the words have weights too.
+        """
+        told = getattr(layer, "input_vocabulary", True)
+        if told is not None or not internals.has_vocabulary(layer):
+            return None
+        if getattr(layer, "output_mode", None) == "tf_idf":
+            message = (
+                f"layer '{layer.name}' has weights of words that come from data, which no source "
+                "tells; give them to its constructor, or copy the model with ramet.clone"
+            )
+            raise SourceError(message)
+        words = layer.get_vocabulary(include_special_tokens=False)
+        plain = [word if isinstance(word, str) else int(word) for word in words]
+        return self.values.constant(plain, layer.name)
+
     def _by_config(self, layer: Any, config: Mapping[str, Any]) -> Expr | None:
         return self._made(layer, {k: v for k, v in config.items() if k != "trainable"})
 

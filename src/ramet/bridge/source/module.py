@@ -314,7 +314,8 @@ class Module:
             return written
         own = not _is_container(layer) and id(layer) not in self._spread
         forgets = own and not _says_name(written, layer)
-        if not several and not forgets:
+        words = self.layers.vocabulary(layer)
+        if not several and not forgets and words is None:
             return written
         name = _of(self.unit).scope.new(layer.name)
         self.values.opened.add(name)
@@ -322,6 +323,8 @@ class Module:
         lines += statement(f"{name} = ", written)
         if forgets:
             lines.append(f"    {name}.name = {text_of(layer.name)}")
+        if words is not None:
+            lines += statement("", call(f"{name}.set_vocabulary", words))
         return name
 
     def _operation(self, operation: Any, lines: list[str], *, several: bool) -> Expr:
@@ -341,11 +344,11 @@ class Module:
     def _tree(self, tree: Tree, tensors: Tensors, where: str = "model") -> Expr:
         if isinstance(tree, Ref):
             return tensors.names[tree]
-        if type(tree) is dict:
+        if type(tree) is dict or (isinstance(tree, dict) and _is_tracked(tree)):
             keys = [f"{flat(self.values.constant(key, where))}: " for key in tree]
             items = [self._tree(item, tensors, where) for item in tree.values()]
             return Group("", tuple(zip(keys, items, strict=True)), "{}")
-        if type(tree) in (list, tuple):
+        if type(tree) in (list, tuple) or (isinstance(tree, list) and _is_tracked(tree)):
             items = [self._tree(item, tensors, where) for item in tree]
             return display("[]" if isinstance(tree, list) else "()", items)
         if any(isinstance(leaf, Ref) for leaf in leaves(tree)):
@@ -355,6 +358,11 @@ class Module:
             )
             raise SourceError(message)
         return self.values.constant(tree, where)
+
+
+def _is_tracked(tree: Tree) -> bool:
+    """Tells whether a container is Keras's own in place of the one that its author wrote."""
+    return type(tree).__module__.startswith("keras.")
 
 
 def _of(unit: _Unit | None) -> _Unit:
