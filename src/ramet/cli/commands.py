@@ -1,8 +1,10 @@
 """The commands. Each reads files, calls one verb of ramet, and returns an answer."""
 
+from contextlib import redirect_stdout
 from dataclasses import asdict
 from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, version
+from io import StringIO
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
@@ -215,11 +217,13 @@ def show(
         check_target(to, force=force)
     model = common.load(file)
     second = None if other is None else common.load(other)
-    shown: Any = verbs.show(model, second, to=to)  # pyright: ignore[reportAttributeAccessIssue] not built yet
+    with redirect_stdout(StringIO()) as printed:  # it may print, or return what to print
+        shown: Any = verbs.show(model, second, to=to)  # pyright: ignore[reportAttributeAccessIssue] not built yet
+    text = printed.getvalue().rstrip() if shown is None else str(shown)
     data = {"file": str(file), "other": None if other is None else str(other)}
     if to is not None:
         return Answer(f"'{model.name}' is shown in {to}", {**data, "to": str(to)})
-    return Answer(str(shown), {**data, "to": None, "text": str(shown)})
+    return Answer(text, {**data, "to": None, "text": text})
 
 
 @command(app)
