@@ -93,9 +93,11 @@ class Commands(TyperGroup):
         try:
             code = super().main(*args, standalone_mode=False, **options)
         except UsageError as error:
+            code = FAILED
             path = "ramet" if error.ctx is None else error.ctx.command_path
-            line = f"{error.format_message().rstrip('.')}; see {path} --help"
-            code = _fail(path, line, as_json="--json" in _given(args, options))
+            told = error.format_message().rstrip(".")
+            if told:  # nothing is told if nothing was asked: the help was shown
+                _fail(path, f"{told}; see {path} --help", as_json="--json" in _given(args, options))
         if standalone_mode:
             sys.exit(code)
         return code

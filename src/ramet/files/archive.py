@@ -9,6 +9,7 @@ import zipfile
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from ramet.errors import FileError
+from ramet.files.words import one_line
 
 ZIP_MAGIC = b"PK\x03\x04"
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
@@ -75,7 +76,9 @@ def read_config(path: Path) -> bytes:
     except FileError:
         raise
     except Exception as error:  # zipfile raises whatever a broken file makes it stumble on
-        raise FileError(f"'{path}' is a broken or truncated archive: {error}") from error
+        raise FileError(
+            f"'{path}' is a broken or truncated archive: {one_line(str(error))}"
+        ) from error
 
 
 def _check_members(path: Path, members: list[zipfile.ZipInfo]) -> None:

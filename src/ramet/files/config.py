@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ramet.errors import FileError
+from ramet.files.words import one_line
 
 MAX_DEPTH = 256
 """Levels of a config. A model in a model takes about five."""
@@ -67,7 +68,9 @@ def parse(path: Path, text: bytes | str) -> Any:
     except RecursionError as error:
         raise FileError(too_deep) from error
     except ValueError as error:
-        raise FileError(f"'{path}' has a config that is not JSON: {error}") from error
+        raise FileError(
+            f"'{path}' has a config that is not JSON: {one_line(str(error))}"
+        ) from error
     level = [config]
     for _ in range(MAX_DEPTH):
         level = [inner for value in level for inner in _inside(value)]

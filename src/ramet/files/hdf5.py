@@ -2,6 +2,7 @@
 
 import io
 import zipfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import h5py
 
 from ramet.errors import FileError
 from ramet.files.archive import MAX_RATIO, RATIO_FLOOR, WEIGHTS
+from ramet.files.words import one_line
 
 
 def check_weights(path: Path) -> None:
@@ -18,10 +20,15 @@ def check_weights(path: Path) -> None:
     Raises:
         FileError: If they are broken or hostile.
     """
-    with zipfile.ZipFile(path) as archive, archive.open(WEIGHTS) as member:
-        stored = archive.getinfo(WEIGHTS).compress_type == zipfile.ZIP_STORED
-        # Going back in a compressed member means to unpack it again from its start.
-        _read(path, member if stored else io.BytesIO(member.read()))
+    try:
+        with zipfile.ZipFile(path) as archive, archive.open(WEIGHTS) as member:
+            stored = archive.getinfo(WEIGHTS).compress_type == zipfile.ZIP_STORED
+            # Going back in a compressed member means to unpack it again from its start.
+            _read(path, member if stored else io.BytesIO(member.read()))
+    except (zipfile.BadZipFile, OSError, EOFError, NotImplementedError, zlib.error) as error:
+        raise FileError(
+            f"'{path}' is a broken or truncated archive: {one_line(str(error))}"
+        ) from error
 
 
 def read_configs(path: Path) -> list[bytes | str]:
@@ -45,7 +52,9 @@ def _read(path: Path, source: Any) -> list[Any]:
     except FileError:
         raise
     except Exception as error:  # h5py raises whatever a broken file makes it stumble on
-        raise FileError(f"'{path}' has broken or truncated weights: {error}") from error
+        raise FileError(
+            f"'{path}' has broken or truncated weights: {one_line(str(error))}"
+        ) from error
 
 
 def _datasets(path: Path, file: Any) -> Iterator[tuple[str, Any]]:
