@@ -93,6 +93,9 @@ def test_files_and_data(tmp_path):
     assert [entry.where for entry in found.of("removed")] == ["a_relu"]
     assert "removed │ a_relu │ ReLU" in str(found)
     assert "1 change" in repr(found)
+    assert "<td" in found._repr_html_()
+    with pytest.raises(ramet.FileError, match="nowhere"):
+        ramet.diff(model, tmp_path / "nowhere.keras")
 
 
 def test_neither_model_is_changed():

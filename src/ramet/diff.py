@@ -6,15 +6,18 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import keras
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from ramet.bridge.differences import Entry, differences
 from ramet.bridge.trace import is_edited, trace
+from ramet.files import load
 from ramet.graph import Graph
+from ramet.graph.html import html_table
 from ramet.graph.names import counted
+
+_COLUMNS = ("change", "where", "what")
 
 
 @dataclass(frozen=True)
@@ -52,14 +55,24 @@ class Diff:
             "entries": [asdict(entry) for entry in self.entries],
         }
 
+    @property
+    def title(self) -> str:
+        """How many changes of each kind there are, in words."""
+        counts = Counter(entry.kind for entry in self.entries)
+        shown = ", ".join(f"{number} {kind}" for kind, number in counts.items())
+        return f"{self.first} and {self.second}: {shown or 'no difference'}"
+
+    def _repr_html_(self) -> str:
+        """Returns the changes as a table, which notebooks show."""
+        rows = [(entry.kind, entry.where, entry.text) for entry in self.entries]
+        return html_table(self.title, _COLUMNS, rows)
+
     def __rich__(self) -> Table | Text:
         """Returns the changes as a table for rich."""
         if not self.entries:
-            return Text(f"{self.first} and {self.second}: no difference")
-        counts = Counter(entry.kind for entry in self.entries)
-        shown = ", ".join(f"{number} {kind}" for kind, number in counts.items())
-        table = Table(title=Text(f"{self.first} and {self.second}: {shown}"), title_justify="left")
-        for column in ("change", "where", "what"):
+            return Text(self.title)
+        table = Table(title=Text(self.title), title_justify="left")
+        for column in _COLUMNS:
             table.add_column(column)
         for entry in self.entries:
             table.add_row(entry.kind, Text(entry.where), Text(entry.text))
@@ -95,6 +108,7 @@ def diff(first: Any, second: Any, *, weights: bool = True) -> Diff:
 
     Raises:
         ModelError: If one of them is not a model, or has no graph.
+        FileError: If a file holds no model that can be loaded safely.
     """
     graphs = [_settled(each) for each in (first, second)]
     found = tuple(differences(*graphs, weights=weights))
@@ -104,6 +118,6 @@ def diff(first: Any, second: Any, *, weights: bool = True) -> Diff:
 def _settled(model: Any) -> Graph:
     """Returns the graph of a model, or of what an edited graph builds."""
     if isinstance(model, (str, Path)):
-        model = keras.saving.load_model(model)
+        model = load(model)
     graph = trace(model)
     return trace(graph.build()) if is_edited(graph) else graph
