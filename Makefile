@@ -74,7 +74,7 @@ clean: ## remove environments, caches and build products
 # The stamps make an environment again when what it is made from has changed.
 $(VENV)/.stamp: pyproject.toml constraints.txt
 	$(call make_venv,$(VENV))
-	$(VENV)/bin/python -m pip install -qq -c constraints.txt -e '.[dev,jax,torch]' tensorflow-cpu
+	$(VENV)/bin/python -m pip install -qq -c constraints.txt -e '.[dev,show,jax,torch]' tensorflow-cpu
 	@touch $@
 
 $(DEMO_VENV)/.stamp: pyproject.toml constraints.txt
@@ -85,5 +85,5 @@ $(DEMO_VENV)/.stamp: pyproject.toml constraints.txt
 $(OLDEST_VENV)/.stamp: pyproject.toml constraints.txt
 	$(call make_venv,$(OLDEST_VENV))
 	$(OLDEST_VENV)/bin/python -m pip install -qq -c <(grep -v '^keras==' constraints.txt) \
-	    -e '.[dev,jax,torch]' tensorflow-cpu keras==3.12.0
+	    -e '.[dev,show,jax,torch]' tensorflow-cpu keras==3.12.0
 	@touch $@

@@ -135,7 +135,6 @@ def test_masks_are_followed(run):
 # --- diff, show, emit ----------------------------------------------------------------
 
 
-@pytest.mark.skipif(not hasattr(ramet, "diff"), reason="ramet.diff is not built yet")
 def test_diff(run):
     run("diff", "model.keras", "model.keras")
     assert run("diff", "model.keras", "other.keras", code=1)
@@ -144,7 +143,6 @@ def test_diff(run):
     assert told["diff"]
 
 
-@pytest.mark.skipif(not hasattr(ramet, "show"), reason="ramet.show is not built yet")
 def test_show(run, tmp_path):
     assert "conv1" in run("show", "model.keras")
     run("show", "model.keras", "other.keras", "--to", tmp_path / "m.html")
@@ -152,7 +150,6 @@ def test_show(run, tmp_path):
     assert "exists already" in run("show", "model.keras", "--to", tmp_path / "m.html", code=2)
 
 
-@pytest.mark.skipif(not hasattr(ramet, "emit"), reason="ramet.emit is not built yet")
 def test_emit(run, tmp_path):
     code = run("emit", "model.keras")
     compile(code, "model.py", "exec")

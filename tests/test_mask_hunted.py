@@ -63,6 +63,17 @@ def test_a_cut_below_a_nested_model_keeps_the_mask(at):
     np.testing.assert_allclose(numbers(tail(plain(head(TOKENS)))), expected, atol=1e-6)
 
 
+@pytest.mark.parametrize("way", [lambda x: x, plain])
+def test_a_cut_above_a_nested_model_keeps_the_mask_of_what_it_gives(way):
+    signal = keras.Input((6, 3), name="signal")
+    x = layers.Masking(name="masking")(signal)
+    y = inner(layers.LayerNormalization())(x)
+    model = randomize(keras.Model(signal, layers.Attention(name="attend")([x, y])))
+    head, tail = halves(model, "masking")
+    expected = numbers(model(SIGNAL))
+    np.testing.assert_allclose(numbers(tail(way(head(SIGNAL)))), expected, atol=1e-6)
+
+
 def test_what_a_nested_sequential_model_cannot_take_is_a_graph_error():
     nested = keras.Sequential([keras.Input((6, 3)), layers.Dense(3)], name="nested")
     signal = keras.Input((6, 3), name="signal")

@@ -158,7 +158,7 @@ def test_the_table():
         "│ training  │ same    │ on made-up inputs     │",
     ]
     text = str(ramet.verify(source, ramet.clone(source, weights="fresh", seed=1)))
-    assert "state     │ different │ variable 'd/kernel' differs in 8 of 8 values" in text
+    assert "state      │ different │ variable 'd/kernel' differs in 8 of 8 values" in text
 
 
 @pytest.mark.parametrize("bad", [None, keras.Model, layers.Dense(1)])

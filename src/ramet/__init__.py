@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 from ramet.errors import (
     CopyError,
     DifferenceError,
+    ExtraError,
     FileError,
     GraphError,
     ModelError,
     OptionError,
     RametError,
+    SourceError,
     StateError,
 )
 from ramet.graph import Call, Edit, Graph, Journal, Layer, Ref, Selection, Spec
@@ -24,20 +26,29 @@ from ramet.graph.match import Miss
 from ramet.graph.transfer import Transfer, TransferReport
 
 if TYPE_CHECKING:  # what `_HOMES` says, for those who read and do not run
+    from ramet.bridge.differences import Entry
+    from ramet.bridge.divergence import Divergence
     from ramet.bridge.trace import trace
     from ramet.clone import clone, clone_model
     from ramet.combine import chain, merge
+    from ramet.diff import Diff, diff
+    from ramet.emit import Source, emit
     from ramet.masks import Finding, MaskFlow, TensorMask, masks
     from ramet.rewrite import Explanation, any_layer, rewrite
+    from ramet.show import show
     from ramet.verify import Check, Report, verify
 
 __all__ = [
     "Call",
     "Check",
     "CopyError",
+    "Diff",
     "DifferenceError",
+    "Divergence",
     "Edit",
+    "Entry",
     "Explanation",
+    "ExtraError",
     "FileError",
     "Finding",
     "Graph",
@@ -52,6 +63,8 @@ __all__ = [
     "Ref",
     "Report",
     "Selection",
+    "Source",
+    "SourceError",
     "Spec",
     "StateError",
     "TensorMask",
@@ -61,27 +74,37 @@ __all__ = [
     "chain",
     "clone",
     "clone_model",
+    "diff",
+    "emit",
     "masks",
     "merge",
     "rewrite",
+    "show",
     "trace",
     "verify",
 ]
 
 _HOMES = {
     "Check": "ramet.verify",
+    "Diff": "ramet.diff",
+    "Divergence": "ramet.bridge.divergence",
+    "Entry": "ramet.bridge.differences",
     "Explanation": "ramet.rewrite",
     "Finding": "ramet.masks",
     "MaskFlow": "ramet.masks",
     "Report": "ramet.verify",
+    "Source": "ramet.emit",
     "TensorMask": "ramet.masks",
     "any_layer": "ramet.rewrite",
     "chain": "ramet.combine",
     "clone": "ramet.clone",
     "clone_model": "ramet.clone",
+    "diff": "ramet.diff",
+    "emit": "ramet.emit",
     "masks": "ramet.masks",
     "merge": "ramet.combine",
     "rewrite": "ramet.rewrite",
+    "show": "ramet.show",
     "trace": "ramet.bridge.trace",
     "verify": "ramet.verify",
 }

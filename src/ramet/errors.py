@@ -6,8 +6,10 @@
     ├── GraphError       (ValueError)  a graph that does not hold together
     ├── StateError       (ValueError)  the values that were asked for do not exist
     ├── CopyError        (TypeError)   an object that cannot be copied
+    ├── SourceError      (ValueError)  a model that cannot be written as source
     ├── DifferenceError  (ValueError)  two models that should be the same are not
-    └── FileError        (ValueError)  a file that is no model, or must not be read or written
+    ├── FileError        (ValueError)  a file that is no model, or must not be read or written
+    └── ExtraError       (ImportError) an optional package is not installed
 
 Every message says what is wrong, where, and what to do about it. An exception
 that a user's own code raises passes through unchanged, with a note that names
@@ -39,9 +41,17 @@ class CopyError(RametError, TypeError):
     """An object cannot be copied."""
 
 
+class SourceError(RametError, ValueError):
+    """A model cannot be written as Python source."""
+
+
 class DifferenceError(RametError, ValueError):
     """Two models that should be the same are not."""
 
 
 class FileError(RametError, ValueError):
     """A file holds no model that can be loaded, or a model cannot be saved there."""
+
+
+class ExtraError(RametError, ImportError):
+    """An optional package that is needed for this is not installed."""

@@ -9,10 +9,13 @@ from ramet.bridge.masking.lint import Finding, findings
 from ramet.bridge.masking.numbering import Place
 from ramet.bridge.trace import is_edited, trace
 from ramet.graph import Graph, Spec
+from ramet.graph.html import html_table
 from ramet.graph.names import counted
 from ramet.graph.tree import leaves
 
 __all__ = ["Finding", "MaskFlow", "TensorMask", "masks"]
+
+_COLUMNS = ("tensor", "shape", "mask from", "used by", "dropped at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,21 +71,37 @@ class MaskFlow:
         Args:
             every: Whether to show the tensors that have nothing to do with masks too.
         """
-        shown = [t for t in self.tensors if every or t.masked or t.passed_to]
-        if not shown and self.ok:
-            return f"no masks in '{self.name}'"
-        carrying = sum(tensor.masked for tensor in self.tensors)
-        total = counted(len(self.tensors), "tensor")
-        lines = [f"masks in '{self.name}': {carrying} of {total}"]
-        several = {tensor.path for tensor in self.tensors if tensor.index}
-        rows = [_row(tensor, numbered=tensor.path in several) for tensor in shown]
-        lines += [f"  {line}" for line in _table(rows)]
-        for number, finding in enumerate(self.findings, 1):
-            lines.append(f"{number}. {finding.kind}: {finding.message}")
-            lines.append(f"   remedy: {finding.remedy}")
-        if self.ok:
-            lines.append("no findings")
+        rows = self._rows(every=every)
+        if not rows and self.ok:
+            return self._nothing()
+        lines = [self._title(), *(f"  {line}" for line in _table(rows)), *self._notes()]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """Returns the tensors that have to do with masks as a table, for notebooks."""
+        rows = self._rows(every=False)
+        if not rows and self.ok:
+            return html_table(self._nothing(), (), ())
+        return html_table(self._title(), _COLUMNS, rows, self._notes())
+
+    def _nothing(self) -> str:
+        return f"no masks in '{self.name}'"
+
+    def _title(self) -> str:
+        carrying = sum(tensor.masked for tensor in self.tensors)
+        return f"masks in '{self.name}': {carrying} of {counted(len(self.tensors), 'tensor')}"
+
+    def _rows(self, *, every: bool) -> list[tuple[str, ...]]:
+        several = {tensor.path for tensor in self.tensors if tensor.index}
+        shown = [t for t in self.tensors if every or t.masked or t.passed_to]
+        return [_row(tensor, numbered=tensor.path in several) for tensor in shown]
+
+    def _notes(self) -> list[str]:
+        notes: list[str] = []
+        for number, finding in enumerate(self.findings, 1):
+            notes.append(f"{number}. {finding.kind}: {finding.message}")
+            notes.append(f"   remedy: {finding.remedy}")
+        return notes or ["no findings"]
 
 
 def masks(model: Any) -> MaskFlow:
@@ -129,7 +148,7 @@ def _tensors(flow: Flow, graph: Graph) -> Iterator[TensorMask]:
 def _table(rows: list[tuple[str, ...]]) -> list[str]:
     if not rows:
         return []
-    rows = [("tensor", "shape", "mask from", "used by", "dropped at"), *rows]
+    rows = [_COLUMNS, *rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()

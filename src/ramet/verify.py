@@ -9,13 +9,18 @@ from rich.table import Table
 from rich.text import Text
 
 from ramet.bridge import compare
+from ramet.bridge.divergence import Difference, Divergence, first_divergence
 from ramet.bridge.samples import SIZES, Sample, make_sample
-from ramet.bridge.trace import check_model
+from ramet.bridge.trace import check_model, has_graph, is_edited
 from ramet.errors import DifferenceError
+from ramet.graph import Graph
+from ramet.graph.html import html_table
 from ramet.graph.names import counted
+from ramet.graph.reach import unsettled_calls
 
 _SHOWN = 3
 """How many differences of a kind the table shows; `Check.differences` has all."""
+_COLUMNS = ("aspect", "verdict", "found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +59,8 @@ class Report:
     """Name of the second model."""
     checks: tuple[Check, ...]
     """The aspects in which they were compared."""
+    first_divergence: Divergence | None = None
+    """The first call, in data order, whose inputs agree and whose outputs do not."""
 
     @property
     def ok(self) -> bool:
@@ -64,6 +71,10 @@ class Report:
     def complete(self) -> bool:
         """Whether every aspect could be checked."""
         return all(check.done for check in self.checks)
+
+    def check(self, name: str) -> Check:
+        """Returns the check of one aspect."""
+        return next(check for check in self.checks if check.name == name)
 
     def raise_if_different(self) -> None:
         """Raises an error that names the first difference of each kind.
@@ -79,16 +90,26 @@ class Report:
             )
             raise DifferenceError(message)
 
+    @property
+    def title(self) -> str:
+        """Which models were compared, and the verdict."""
+        same = "the same" if self.complete else "the same in what was checked"
+        return f"{self.first} and {self.second}: {same if self.ok else 'different'}"
+
+    def _repr_html_(self) -> str:
+        """Returns the report as a table, which notebooks show."""
+        rows = [(check.name, check.verdict, "\n".join(_lines(check))) for check in self.checks]
+        return html_table(self.title, _COLUMNS, rows)
+
     def __rich__(self) -> Table:
         """Returns the report as a table for rich."""
-        same = "the same" if self.complete else "the same in what was checked"
-        verdict = same if self.ok else "different"
-        title = Text(f"{self.first} and {self.second}: {verdict}")
-        table = Table(title=title, title_justify="left")
-        for column in ("aspect", "verdict", "found"):
+        table = Table(title=Text(self.title), title_justify="left")
+        for column in _COLUMNS:
             table.add_column(column)
         for check in self.checks:
             table.add_row(check.name, check.verdict, Text("\n".join(_lines(check))))
+        if self.first_divergence is not None:
+            table.add_row("divergence", "first at", Text(str(self.first_divergence)))
         return table
 
     def __str__(self) -> str:
@@ -107,26 +128,44 @@ def _lines(check: Check) -> Iterator[str]:
         yield f"and {counted(len(check.differences) - _SHOWN, 'more difference')}"
 
 
-def verify(first: Any, second: Any, *, inputs: Any = None, seed: int = 0) -> Report:
+def verify(  # noqa: PLR0913 each is an option of its own
+    first: Any,
+    second: Any,
+    *,
+    inputs: Any = None,
+    seed: int = 0,
+    rtol: float = 0.0,
+    atol: float = 0.0,
+) -> Report:
     """Compares two models in structure, sharing, state and numbers, bit by bit.
 
     Both are called on the same data, for inference and for training, without
-    changing either. The name of a model is not compared. Costs four calls.
+    changing either. The name of a model is not compared. Costs four calls; where
+    outputs differ and both models have graphs, they are run once more call by call.
 
     Args:
         first: A Keras model.
-        second: Another one.
+        second: Another one. For a Graph that was edited, what it builds is compared in
+            everything that the edits do not reach.
         inputs: Data to call the models with, in the structure of their inputs.
             By default it is made up: shapes and dtypes are the model's own, and
             integers stay within the vocabularies that they reach.
         seed: Seed of the made-up data.
+        rtol: How much outputs may differ, relative to the first model's.
+        atol: How much outputs may differ at all. With neither, bits are compared.
 
     Returns:
-        A report: `report.ok`, `print(report)`, `report.raise_if_different()`.
+        A report: `report.ok`, `report.first_divergence`, `print(report)`,
+        `report.raise_if_different()`.
 
     Raises:
         ModelError: If one of them is not a Keras model.
     """
+    differs = compare.Tolerance(rtol, atol).difference
+    if isinstance(second, Graph):
+        if is_edited(second):
+            return _verify_edited(first, second, inputs, seed, differs)
+        second = second.build()
     check_model(first)
     check_model(second)
     layers = counted(len(first.layers), "layer")
@@ -137,12 +176,60 @@ def verify(first: Any, second: Any, *, inputs: Any = None, seed: int = 0) -> Rep
         Check("state", tuple(compare.state(first, second)), variables),
     )
     runs = [
-        _on_made_up(name, first, second, seed)
+        _on_made_up(name, first, second, seed, differs)
         if inputs is None
-        else _on_given(name, first, second, inputs)
+        else _on_given(name, first, second, inputs, differs)
         for name in ("outputs", "training")
     ]
-    return Report(first.name, second.name, (*checks, *runs))
+    divergence = None
+    if not runs[0].ok and has_graph(first) and has_graph(second):
+        divergence = _divergence(first, second, inputs, seed, differs)
+    return Report(first.name, second.name, (*checks, *runs), divergence)
+
+
+def _divergence(  # noqa: PLR0913, PLR0917 what verify takes, and one more
+    first: Any,
+    second: Any,
+    inputs: Any,
+    seed: int,
+    differs: Difference,
+    expected: frozenset[str] = frozenset(),
+) -> Divergence | None:
+    """Finds the first call that gives something else, on the first data that fits."""
+    samples = [Sample((inputs,), {})]
+    if inputs is None:
+        samples = [sample for size in SIZES if (sample := make_sample(first, size, seed))]
+    for sample in samples:
+        try:
+            return first_divergence(first, second, sample, differs, expected=expected)
+        except Exception:
+            if sample is samples[-1]:
+                raise
+    return None
+
+
+def _verify_edited(first: Any, graph: Graph, inputs: Any, seed: int, differs: Difference) -> Report:
+    """Compares a model with what an edited graph builds, where no edit reaches."""
+    check_model(first)
+    made = graph.build()
+    reached = unsettled_calls(graph)
+    divergence = _divergence(first, made, inputs, seed, differs, frozenset(reached or {""}))
+    told = () if divergence is None else (str(divergence),)
+    untouched = counted(len(graph.calls) - len(reached), "call")
+    edited = {key for key, layer in graph.layers.items() if layer.edit is not None}
+    kept = [v for v in made.variables if v.path.split("/")[0] not in edited]
+    old = {variable.path: variable for variable in first.variables}
+    lost = [v.path for v in kept if v.path in old and not compare.same_values(old[v.path], v)]
+    checks = (
+        Check("untouched", told, f"{untouched} that no edit reaches"),
+        Check(
+            "state",
+            tuple(f"variable '{path}' differs" for path in lost),
+            f"{counted(len(kept), 'variable')} of layers that no edit changes",
+        ),
+        Check("expected", (), f"may differ: {'; '.join(map(str, graph.journal))}"),
+    )
+    return Report(first.name, made.name, checks, divergence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +239,7 @@ class _Run:
     sample: Sample
     scope: str
     training: bool
+    differs: Difference
 
     def compared(self, name: str, expected: compare.Results, model: Any) -> Check:
         """Compares what a model computes with what another one did."""
@@ -159,16 +247,17 @@ class _Run:
             found = compare.run(model, self.sample, training=self.training)
         except Exception as error:  # noqa: BLE001 the first took the data, so it is a difference
             return Check(name, (f"the second model fails: {_first_line(error)}",), self.scope)
-        return Check(name, tuple(compare.outputs(expected, found)), self.scope)
+        return Check(name, tuple(compare.outputs(expected, found, self.differs)), self.scope)
 
 
-def _on_given(name: str, first: Any, second: Any, inputs: Any) -> Check:
+def _on_given(name: str, first: Any, second: Any, inputs: Any, differs: Difference) -> Check:
     """Compares what two models compute on data that the caller gave."""
-    run = _Run(Sample((inputs,), {}), "on the given inputs", training=name == "training")
+    sample = Sample((inputs,), {})
+    run = _Run(sample, "on the given inputs", name == "training", differs)
     return run.compared(name, compare.run(first, run.sample, training=run.training), second)
 
 
-def _on_made_up(name: str, first: Any, second: Any, seed: int) -> Check:
+def _on_made_up(name: str, first: Any, second: Any, seed: int, differs: Difference) -> Check:
     """Compares what two models compute on the first made-up data that fits."""
     if not first.built:
         return Check(name, (), "the model has not been built; pass inputs", done=False)
@@ -178,7 +267,7 @@ def _on_made_up(name: str, first: Any, second: Any, seed: int) -> Check:
             sample = make_sample(first, size, seed)
             if sample is None:
                 break
-            run = _Run(sample, "on made-up inputs", training=name == "training")
+            run = _Run(sample, "on made-up inputs", name == "training", differs)
             expected = compare.run(first, sample, training=run.training)
         except Exception as error:  # noqa: BLE001 data that does not fit may raise anything
             problem = f"made-up inputs do not fit; pass inputs ({_first_line(error)})"

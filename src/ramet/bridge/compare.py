@@ -1,7 +1,8 @@
 """Two live models side by side: each function lists how they differ, in words."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
@@ -290,13 +291,39 @@ Results = list[list[np.ndarray]]
 """What a model gives for some inputs: its outputs, and its state after the call."""
 
 
-def outputs(first: Results, second: Results) -> Iterator[str]:
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """How much numbers may differ; with neither number, not by a bit."""
+
+    rtol: float
+    """Relative to the first."""
+    atol: float
+    """At all."""
+
+    def difference(self, old: np.ndarray, new: np.ndarray) -> str:
+        """Says how two arrays differ by more than is allowed, or nothing."""
+        told = array_difference(old, new, nan_is_nan=True)
+        exact = not (self.rtol or self.atol)
+        if not told or exact or old.shape != new.shape or old.dtype.kind not in "fiub":
+            return told
+        a, b = old.astype("float64"), new.astype("float64")
+        return "" if np.allclose(b, a, self.rtol, self.atol, equal_nan=True) else told
+
+
+def same_values(old: Any, new: Any) -> bool:
+    """Tells whether two variables have the same bits."""
+    return same_bits(*(np.asarray(internals.to_numpy(variable)) for variable in (old, new)))
+
+
+def outputs(
+    first: Results, second: Results, differs: Callable[[np.ndarray, np.ndarray], str]
+) -> Iterator[str]:
     """Yields differences in what two models computed, and in the state after it."""
     for what, olds, news in zip(("output", "updated state"), first, second, strict=True):
         if len(olds) != len(news):
             yield f"{len(olds)} and {len(news)} {what}s"
         for index, (old, new) in enumerate(zip(olds, news, strict=False)):
-            difference = array_difference(old, new, nan_is_nan=True)
+            difference = differs(old, new)
             if difference:
                 yield f"{what} {index} {difference}"
 

@@ -82,7 +82,12 @@ def _new_cell(cell: types.CellType, copies: _Copies) -> types.CellType:
 
 
 def reaches_state(value: Any) -> bool:
-    """Tells whether a function, or what it holds, leads to a layer or variable.
+    """Tells whether a function, or what it holds, leads to a layer or variable."""
+    return next(reached_state(value), None) is not None
+
+
+def reached_state(value: Any) -> Iterator[Any]:
+    """Yields the layers and variables that a function, or what it holds, leads to.
 
     Looks at each object once, and gives up after very many: a table of data in
     a module is not where layers are.
@@ -92,11 +97,10 @@ def reaches_state(value: Any) -> bool:
     while waiting and len(met) < _MOST:
         part = waiting.pop()
         if isinstance(part, internals.STATEFUL) or internals.is_backend_state(part):
-            return True
-        if id(part) not in met and not isinstance(part, _PLAIN):
+            yield part
+        elif id(part) not in met and not isinstance(part, _PLAIN):
             met.add(id(part))
             waiting.extend(_parts(part))
-    return False
 
 
 def _parts(value: Any) -> Iterator[Any]:

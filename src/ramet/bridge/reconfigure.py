@@ -37,8 +37,11 @@ def _config_of(layer: Layer) -> dict[str, Any]:
     try:
         if isinstance(layer.origin, keras.Layer):
             return layer.origin.get_config()
-    except NotImplementedError:
-        pass
+    except Exception as error:
+        raised = internals.unwrapped(error)
+        if internals.raised_by_user(raised) and not isinstance(raised, NotImplementedError):
+            raised.add_note(f"while asking layer '{layer.name}' for its config")
+            raise
     message = (
         f"'{layer.name}' ({layer.kind}) has no config, so it cannot be made again with other "
         "arguments; replace it, or write a get_config() for it"
@@ -56,21 +59,33 @@ def reconfigured(layer: Layer) -> Any:
     config = _config_of(layer)
     trainable = None if "trainable" in config else changes.pop("trainable", None)
     config |= changes
-    try:
-        with internals.untouched_names():
-            made = type(layer.origin).from_config(config)
-            if trainable is not None:
-                made.trainable = trainable
-    except Exception as error:  # noqa: BLE001 a config fails in as many ways as there are authors
-        raised = internals.unwrapped(error)
-        changed = ", ".join(f"{name}={value!r}" for name, value in changes.items())
-        message = (
-            f"layer '{layer.name}' ({layer.kind}) cannot be made with {changed}: "
-            f"{internals.reason_of(raised)}"
-        )
-        raise OptionError(message) from raised
+    with internals.untouched_names():
+        made = _made_of(layer, config, changes)
+        if trainable is not None:
+            made.trainable = trainable
     take_over_adapted(layer.origin, made)
     return made
+
+
+def _made_of(layer: Layer, config: dict[str, Any], changes: dict[str, Any]) -> Any:
+    """Makes a layer from a config, or from what the old one holds where that cannot be read."""
+    try:
+        return type(layer.origin).from_config(config)
+    except Exception as error:  # noqa: BLE001 a config fails in as many ways as there are authors
+        raised = internals.unwrapped(error)
+    live = {
+        name: _own(getattr(layer.origin, name))
+        for name, value in config.items()
+        if isinstance(value, (dict, tuple)) and hasattr(layer.origin, name) and name not in changes
+    }
+    try:
+        # Functions and classes that nobody registered are there, if not in the config.
+        return type(layer.origin)(**{**config, **live})
+    except Exception:  # noqa: BLE001 the same
+        changed = ", ".join(f"{name}={value!r}" for name, value in changes.items())
+        how, reason = f"with {changed}" if changed else "again", internals.reason_of(raised)
+        message = f"layer '{layer.name}' ({layer.kind}) cannot be made {how}: {reason}"
+        raise OptionError(message) from raised
 
 
 def current(layer: Layer) -> Any:

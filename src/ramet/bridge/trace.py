@@ -59,16 +59,17 @@ class Live:
 
         return current(layer)
 
-    def hides_masks(self, graph: Graph, refs: list[Ref]) -> bool:
+    def hides_masks(self, graph: Graph) -> bool:
         """Tells whether tensors carry masks that the graph does not show."""
         from ramet.bridge.masking.flow import Flow
 
         flow = Flow()
         flow.follow(graph)
         return any(
-            flow.carries["", ref].mask is not None
+            carried.mask is not None
+            and not prefix
             and graph.calls[ref.call].outputs[ref.index].mask is None
-            for ref in refs
+            for (prefix, ref), carried in flow.carries.items()
         )
 
     def settled(self, graph: Graph) -> Graph:

@@ -13,6 +13,7 @@ import numpy as np
 
 from ramet.bridge import internals
 from ramet.bridge.values import copy_value
+from ramet.errors import StateError
 
 
 def roles_of(layer: Any) -> dict[tuple[str, ...], Any]:
@@ -49,8 +50,15 @@ def take_over(source: Any, made: Any, policy: str) -> dict[int, tuple[str, str |
     if policy == "fresh" or not all(isinstance(each, keras.Layer) for each in (source, made)):
         return done
     internals.take_over_attributes(source, made)
-    old = roles_of(source)
-    for role, variable in roles_of(made).items():
+    old, new = roles_of(source), roles_of(made)
+    lost = [role for role in old if role not in new and "lora" in role[-1]]
+    if lost and type(source) is type(made):
+        message = (
+            f"layer '{made.name}' cannot be made again: the LoRA weights of a part of it "
+            f"({'.'.join(lost[0])}) are not in its config; merge them first, or leave it as it is"
+        )
+        raise StateError(message)
+    for role, variable in new.items():
         found = old.get(role)
         if found is None:
             continue

@@ -1,10 +1,8 @@
 """The commands. Each reads files, calls one verb of ramet, and returns an answer."""
 
-from contextlib import redirect_stdout
 from dataclasses import asdict
 from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, version
-from io import StringIO
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
@@ -147,7 +145,7 @@ def diff(first: File, second: File, *, common: Common) -> Answer:
     import ramet as verbs
 
     models = common.load(first), common.load(second)
-    found: Any = verbs.diff(*models)  # pyright: ignore[reportAttributeAccessIssue] not built yet
+    found: Any = verbs.diff(*models)
     data = {
         "first": str(first),
         "second": str(second),
@@ -212,17 +210,17 @@ def show(
     """
     import ramet as verbs
     from ramet.files import check_target
+    from ramet.show import text_of
 
     if to is not None:
         check_target(to, force=force)
     model = common.load(file)
     second = None if other is None else common.load(other)
-    with redirect_stdout(StringIO()) as printed:  # it may print, or return what to print
-        shown: Any = verbs.show(model, second, to=to)  # pyright: ignore[reportAttributeAccessIssue] not built yet
-    text = printed.getvalue().rstrip() if shown is None else str(shown)
     data = {"file": str(file), "other": None if other is None else str(other)}
     if to is not None:
+        verbs.show(model, second, to=to)
         return Answer(f"'{model.name}' is shown in {to}", {**data, "to": str(to)})
+    text = text_of(model, second)
     return Answer(text, {**data, "to": None, "text": text})
 
 
@@ -248,7 +246,7 @@ def emit(
     if to is not None:
         check_target(to, force=force)
     model = common.load(file)
-    code: str = verbs.emit(model)  # pyright: ignore[reportAttributeAccessIssue] not built yet
+    code: str = verbs.emit(model)
     if to is None:
         return Answer(code, {"file": str(file), "to": None, "code": code})
     save_text(code, to, force=force)

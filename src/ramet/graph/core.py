@@ -13,6 +13,7 @@ from ramet.graph.check import check_graph
 from ramet.graph.editable import Editable, Origin
 from ramet.graph.journal import Journal
 from ramet.graph.parts import Call, Layer
+from ramet.graph.rows import graph_html
 from ramet.graph.text import graph_text
 from ramet.graph.tree import Tree
 
@@ -62,6 +63,10 @@ class Graph(Editable):
     def __str__(self) -> str:
         """Returns what the author wrote as text, one line per call."""
         return graph_text(self)
+
+    def _repr_html_(self) -> str:
+        """Returns the graph as a table, which notebooks show."""
+        return graph_html(self)
 
     def text(self, *, derived: bool = False) -> str:
         """Returns the graph as text, one line per call.

@@ -44,15 +44,13 @@ def extract(graph: "Graph", inputs: Tree, outputs: Tree, *, by_name: bool = Fals
 
 
 def _with_masks(graph: "Graph", inputs: Tree, outputs: Tree) -> "tuple[Graph, Tree, Tree]":
-    """Makes masks visible that the tensors to cut at only get while a model runs.
+    """Makes masks visible that tensors only get while a model runs.
 
     Those are masks that come out of nested models. The models are inlined, and what the
     layers then give is traced.
     """
-    live, starts = graph.live_origin(), list(leaves(inputs)) if inputs is not None else []
-    if not any(layer.graph is not None for layer in graph.layers.values()):
-        return graph, inputs, outputs
-    if not live.hides_masks(graph, starts):
+    live, nested = graph.live_origin(), any(layer.graph for layer in graph.layers.values())
+    if inputs is None or not nested or not live.hides_masks(graph):
         return graph, inputs, outputs
     ends = graph.outputs if outputs is None else outputs
     tapped = dataclasses.replace(graph, outputs=[inputs, ends])

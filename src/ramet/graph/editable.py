@@ -56,7 +56,7 @@ class Origin(Protocol):
         """Returns a live layer as it will be: the origin, or one made with the changes."""
         ...
 
-    def hides_masks(self, graph: "Graph", refs: "list[Ref]") -> bool:
+    def hides_masks(self, graph: "Graph") -> bool:
         """Tells whether tensors carry masks that the graph does not show."""
         ...
 

@@ -42,8 +42,13 @@ def graph_text(graph: "Graph", *, derived: bool = False) -> str:
 
 
 def _target(call: Call, *, settled: bool) -> str:
+    return f"{call.name}: {outputs_text(call, settled=settled)}"
+
+
+def outputs_text(call: Call, *, settled: bool) -> str:
+    """Returns dtypes and shapes of what a call gives, with `?` if they are not settled."""
     mark = "" if settled else "?"
-    return f"{call.name}: {', '.join(_spec(spec) + mark for spec in call.outputs)}"
+    return ", ".join(_spec(spec) + mark for spec in call.outputs)
 
 
 def _spec(spec: Spec) -> str:
@@ -68,8 +73,7 @@ def _source(graph: "Graph", call: Call, *, derived: bool) -> str:
 
 def _value(graph: "Graph", value: Tree) -> str:
     if isinstance(value, Ref):
-        several = len(graph.calls[value.call].outputs) > 1
-        return f"{value.call}.{value.index}" if several else value.call
+        return ref_text(graph, value)
     if isinstance(value, dict):
         pairs = cast("dict[Any, Tree]", value).items()
         return f"{{{', '.join(f'{key}: {_value(graph, item)}' for key, item in pairs)}}}"
@@ -79,6 +83,12 @@ def _value(graph: "Graph", value: Tree) -> str:
             return f"[{', '.join(items)}]"
         return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
     return _constant(value)
+
+
+def ref_text(graph: "Graph", ref: Ref) -> str:
+    """Returns the name of a tensor: its call's, and which output if there are several."""
+    several = len(graph.calls[ref.call].outputs) > 1
+    return f"{ref.call}.{ref.index}" if several else ref.call
 
 
 def _constant(value: Any) -> str:

@@ -110,9 +110,15 @@ def rename_layer(layer: Any, name: str, *, variables: bool) -> None:
     vars(layer)["name"] = name
     parts = all_layers(layer) if isinstance(layer, keras.Layer) else []
     for part in parts:
+        before = vars(part).get("_path")
         for field in ("_path", "_parent_path"):
             if vars(part).get(field):
                 vars(part)[field] = _renamed_path(vars(part)[field], old, name)
+        policies = vars(part).get("_dtype_policy")
+        if isinstance(policies, keras.dtype_policies.DTypePolicyMap) and before in policies:
+            # It goes by paths.
+            kept = {**policies, vars(part)["_path"]: policies[before]}
+            vars(part)["_dtype_policy"] = type(policies)(policies.default_policy, kept)
         for variable in layer_state(part) if variables else ():
             variable._path = _renamed_path(variable._path, old, name)
 
@@ -195,6 +201,11 @@ def all_layers(layer: Any) -> list[Any]:
 def own_variables(layer: Any) -> list[Any]:
     """Returns the variables that a layer tracks itself, not those of sublayers."""
     return [*layer._trainable_variables, *layer._non_trainable_variables]
+
+
+def own_trainable(layer: Any) -> list[Any]:
+    """Returns the variables that a layer tracks itself as ones that training changes."""
+    return list(layer._trainable_variables)
 
 
 def layer_state(layer: Any) -> list[Any]:

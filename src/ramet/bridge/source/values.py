@@ -1,0 +1,363 @@
+"""Constants and small Keras objects as expressions of the source."""
+
+import importlib
+import inspect
+import math
+import re
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import keras
+import numpy as np
+
+from ramet.bridge import internals
+from ramet.bridge.source.layout import Expr, Group, call, display, flat, text_of
+from ramet.bridge.source.names import Scope
+
+_ROOMS = (
+    "layers",
+    "initializers",
+    "regularizers",
+    "constraints",
+    "dtype_policies",
+    "quantizers",
+    "activations",
+    "ops",
+    "random",
+    "losses",
+    "models",
+    "utils",
+)
+"""Where Keras keeps what a config may name."""
+
+_LARGEST = 16
+"""How many values a constant may have to be written out."""
+
+_SHORT = (keras.initializers, keras.regularizers, keras.constraints)
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """Something that has no source, and is given to `build_model` by the caller."""
+
+    name: str
+    """Its name in the source."""
+    value: Any
+    """The live object."""
+    what: str
+    """What it is, in words."""
+
+
+@dataclass
+class Values:
+    """Writes constants, and keeps what has to be imported or given by the caller."""
+
+    scope: Scope = field(default_factory=Scope)
+    """The names of the source."""
+    parameters: dict[int, Parameter] = field(default_factory=dict[int, Parameter])
+    """By the identity of the live objects."""
+    imports: dict[str, str] = field(default_factory=dict[str, str])
+    """Lines that import, by the name that they bring."""
+    numpy: bool = False
+    """Whether the source needs NumPy."""
+
+    used: list[str] = field(default_factory=list[str])
+    """Names of parameters, in the order in which expressions use them."""
+    opened: set[str] = field(default_factory=set[str])
+    """Names of what only the source itself defines: its functions and layers."""
+
+    def parameter(self, value: Any, name: str, what: str, key: int | None = None) -> str:
+        """Makes a live object a parameter of `build_model`, and returns its name."""
+        key = id(value) if key is None else key
+        found = self.parameters.get(key)
+        if found is None:
+            found = Parameter(self.scope.new(name), value, what)
+            self.parameters[key] = found
+        self.used.append(found.name)
+        return found.name
+
+    def forget_since(self, before: Mapping[int, Parameter]) -> None:
+        """Takes back the parameters of an expression that is not used."""
+        for key in [key for key in self.parameters if key not in before]:
+            name = self.parameters.pop(key).name
+            self.scope.taken.discard(name)
+            self.used[:] = [one for one in self.used if one != name]
+
+    def namespace(self) -> dict[str, Any]:
+        """Returns the names with which an expression can be tried."""
+        names = {"keras": keras, "np": np}
+        for name, line in self.imports.items():
+            names[name] = getattr(sys.modules[line.split()[1]], name)
+        return names | {one.name: one.value for one in self.parameters.values()}
+
+    def is_open(self, text: str) -> bool:
+        """Tells whether an expression uses what only the source itself defines."""
+        return any(word in self.opened for word in re.findall(r"\w+", text))
+
+    def constant(self, value: Any, where: str) -> Expr:  # noqa: PLR0911 one for each kind
+        """Writes a constant; one that is too large becomes a parameter."""
+        if isinstance(value, Mapping):
+            items = [f"{flat(self.constant(k, where))}: " for k in value]
+            exprs = [self.constant(v, where) for v in value.values()]
+            return _dict(items, exprs)
+        if isinstance(value, list) or type(value) is tuple:
+            return display(
+                "[]" if isinstance(value, list) else "()",
+                [self.constant(item, where) for item in value],
+            )
+        plain = _plain(value)
+        if plain is not None:
+            return plain
+        if isinstance(value, slice):
+            parts = (value.start, value.stop, value.step)
+            return call("slice", *(self.constant(part, where) for part in parts))
+        if isinstance(value, (np.ndarray, np.generic)):
+            return self._array(value, where)
+        if internals.is_symbolic(value):
+            return self.parameter(value, f"{where}_tensor", f"a symbolic tensor of '{where}'")
+        if keras.ops.is_tensor(value) and not isinstance(value, keras.Variable):
+            array = np.asarray(keras.ops.convert_to_numpy(value))
+            if array.size <= _LARGEST and array.dtype.kind in "biuf":
+                return call("keras.ops.convert_to_tensor", self._array(array, where))
+            return self.parameter(value, f"{where}_constant", _told(array, where))
+        if isinstance(value, keras.Variable):
+            said = f"the variable '{value.path}', which belongs to no layer of its own"
+            return self.parameter(value, value.name, said)
+        return self.thing(value, where)
+
+    def _array(self, value: Any, where: str) -> Expr:
+        array = np.asarray(value)
+        if array.size > _LARGEST or array.dtype.kind not in "biuf":
+            return self.parameter(value, f"{where}_constant", _told(array, where))
+        self.numpy = True
+        kind = text_of(str(array.dtype))
+        if isinstance(value, np.generic):
+            return call(f"np.{array.dtype.name}", self.constant(value.item(), where))
+        return call("np.array", self.constant(array.tolist(), where), dtype=kind)
+
+    def thing(self, value: Any, where: str) -> Expr:
+        """Writes a function, a class or a small Keras object such as an initializer."""
+        public = public_path(value)
+        if public is not None:
+            return public
+        if isinstance(value, type):
+            return self.class_name(value)
+        if hasattr(value, "get_config") and not isinstance(value, keras.Layer):
+            config = value.get_config()
+            if isinstance(config, dict):
+                return self.made(type(value), config, value, where)
+        name = getattr(value, "__name__", type(value).__name__)
+        if name == "<lambda>":
+            name = f"{where}_function"
+        kind = "the function" if callable(value) else f"an object ({type(value).__name__})"
+        return self.parameter(value, name, f"{kind} that '{where}' uses")
+
+    def class_name(self, kind: type) -> str:
+        """Writes a class: a public name of Keras, an import, or a parameter."""
+        public = public_path(kind)
+        if public is not None:
+            return public
+        if _is_importable(kind):
+            line = f"from {kind.__module__} import {kind.__name__}"
+            if self.imports.get(kind.__name__) == line:
+                return kind.__name__
+            if not self.scope.has(kind.__name__):
+                self.scope.taken.add(kind.__name__)
+                self.imports[kind.__name__] = line
+                return kind.__name__
+        return self.parameter(kind, kind.__name__, f"the class {kind.__name__}")
+
+    def made(self, kind: type, config: Mapping[str, Any], live: Any, where: str) -> Expr:
+        """Writes how an object is made from its config."""
+        return call_of(
+            kind,
+            self.class_name(kind),
+            config,
+            lambda key, value: self.configured(value, getattr(live, key, None), where),
+        )
+
+    def configured(self, value: Any, live: Any, where: str) -> Expr:
+        """Writes an entry of a config; `live` is the attribute of the same name."""
+        if isinstance(value, (list, tuple)) and any(map(is_serialized, value)):
+            fits = isinstance(live, (list, tuple)) and len(live) == len(value)
+            pairs = zip(value, live if fits else [None] * len(value), strict=True)
+            items = [self.configured(*pair, where) for pair in pairs]
+            return display("[]" if isinstance(value, list) else "()", items)
+        if not is_serialized(value):
+            if is_live_state(value) or not isinstance(value, dict):
+                return self.constant(value, where)
+            keys = [f"{flat(self.constant(key, where))}: " for key in value]
+            exprs = [self.configured(item, None, where) for item in value.values()]
+            return _dict(keys, exprs)
+        told: Any = value
+        found = live if _is_told_by(live, told) else deserialized(told)
+        if isinstance(found, keras.DTypePolicy) and is_plain_policy(found):
+            return text_of(found.name)
+        short = _short_name(found)
+        return text_of(short) if short else self.constant(found, where)
+
+
+def call_of(
+    kind: type, head: Expr, config: Mapping[str, Any], write: Callable[[str, Any], Expr]
+) -> Expr:
+    """Writes the call of a class with those entries of a config that are not defaults."""
+    known = parameters_of(kind)
+    args: list[Expr] = []
+    kwargs: dict[str, Expr] = {}
+    for name, parameter in known.items():
+        if name not in config or name == "name":
+            continue
+        required = parameter.default is inspect.Parameter.empty
+        if required and not kwargs and _is_leading(kind, name, len(args)):
+            args.append(write(name, config[name]))
+        elif required or not is_default(name, parameter.default, config[name]):
+            kwargs[name] = write(name, config[name])
+    if config.get("name") is not None and "name" in known:
+        kwargs["name"] = text_of(config["name"])
+    return call(head, *args, **kwargs)
+
+
+def _is_leading(kind: type, name: str, position: int) -> bool:
+    own = [*inspect.signature(kind.__init__).parameters.values()][1:]
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return position < len(own) and own[position].name == name and own[position].kind in positional
+
+
+def parameters_of(kind: type) -> dict[str, inspect.Parameter]:
+    """Returns the parameters of a constructor, with those that it hands on to its bases."""
+    found: dict[str, inspect.Parameter] = {}
+    for base in kind.__mro__:
+        if "__init__" not in vars(base) or base is object:
+            continue
+        own = [*inspect.signature(base.__init__).parameters.values()][1:]
+        variadic = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+        for parameter in own:
+            if parameter.kind not in variadic:
+                found.setdefault(parameter.name, parameter)
+        if not any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in own):
+            break
+        if base is keras.Layer:
+            break
+    return found
+
+
+def is_default(name: str, default: Any, value: Any) -> bool:
+    """Tells whether an entry of a config is what the constructor makes of its default."""
+    if name == "dtype":
+        return _is_float32(value)
+    if value is None or default is None:
+        usual = {"activation": "linear", "data_format": "channels_last", "arguments": {}}
+        return value is default or (default is None and usual.get(name, default) == value)
+    if is_serialized(value):
+        return isinstance(default, str) and _is_short_for(default, deserialized(value))
+    if isinstance(default, (list, tuple)) and isinstance(value, (list, tuple)):
+        return list(default) == list(value)
+    return bool(type(default) is type(value) and default == value)
+
+
+def _is_float32(value: Any) -> bool:
+    if is_serialized(value):
+        value = value["config"].get("name")
+    return value in (None, "float32")
+
+
+def is_serialized(value: Any) -> bool:
+    """Tells whether an entry of a config is an object that Keras serialized."""
+    return isinstance(value, dict) and "class_name" in value and "config" in value
+
+
+def is_live_state(value: Any) -> bool:
+    """Tells whether a value is something that a config holds as it is."""
+    return isinstance(value, (keras.Variable, np.ndarray)) or keras.ops.is_tensor(value)
+
+
+def deserialized(value: Any) -> Any:
+    """Makes the object that an entry of a config tells."""
+    with internals.untouched_names(), internals.untouched_randomness():
+        return keras.saving.deserialize_keras_object(value, safe_mode=False)
+
+
+def is_plain_policy(policy: Any) -> bool:
+    """Tells whether a dtype policy is told by its name."""
+    return type(policy) is not keras.dtype_policies.DTypePolicyMap
+
+
+def _is_told_by(live: Any, value: Mapping[str, Any]) -> bool:
+    """Tells whether an attribute is the object that an entry of a config tells."""
+    name = value["class_name"]
+    if name in ("function", "__lambda__") or value.get("module") == "builtins":
+        return callable(live)
+    return live is not None and type(live).__name__ == str(name).rsplit(">", 1)[-1]
+
+
+def _short_name(value: Any) -> str | None:
+    """Returns the string for which Keras makes the same object, if there is one."""
+    name = str(getattr(value, "__name__", ""))
+    if name and getattr(keras.activations, name, None) is value:
+        return name
+    short = _snake(type(value).__name__)
+    return short if _is_short_for(short, value) else None
+
+
+def _is_short_for(text: str, value: Any) -> bool:
+    """Tells whether Keras makes an object like this one from a string such as `"l2"`."""
+    for room in _SHORT:
+        if getattr(room, type(value).__name__, None) is type(value):
+            try:
+                made = room.get(text)
+            except ValueError:
+                return False
+            return type(made) is type(value) and made.get_config() == value.get_config()
+    return False
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+
+
+def _plain(value: Any) -> str | None:
+    if value is Ellipsis:
+        return "..."
+    if isinstance(value, str):
+        return text_of(str(value))
+    if value is None or type(value) in (bool, int, bytes):
+        return ascii(value)
+    if type(value) is float:
+        return repr(value) if math.isfinite(value) else f'float("{value}")'
+    return None
+
+
+def _dict(keys: list[str], values: list[Expr]) -> Expr:
+    return Group("", tuple(zip(keys, values, strict=True)), "{}")
+
+
+def _told(array: np.ndarray, where: str) -> str:
+    return f"a constant of '{where}': {array.dtype}{list(array.shape)}"
+
+
+def public_path(value: Any) -> str | None:
+    """Returns the public name of a class or function of Keras, such as `keras.layers.Dense`."""
+    name = getattr(value, "__name__", None)
+    module = getattr(value, "__module__", None) or ""
+    if not name or module.split(".")[0] != "keras":
+        return None
+    if getattr(keras, name, None) is value:
+        return f"keras.{name}"
+    for room in _ROOMS:
+        if getattr(getattr(keras, room), name, None) is value:
+            return f"keras.{room}.{name}"
+    return None
+
+
+def _is_importable(kind: type) -> bool:
+    """Tells whether a class can be imported from its module by its name."""
+    module = kind.__module__
+    if module == "__main__" or kind.__qualname__ != kind.__name__ or not module.isascii():
+        return False
+    try:
+        found = sys.modules.get(module) or importlib.import_module(module)
+    except ImportError:
+        return False
+    return getattr(found, kind.__name__, None) is kind

@@ -1,0 +1,102 @@
+"""What changed between two models: one entry per change, where it began."""
+
+import keras
+import numpy as np
+import pytest
+from keras import layers
+
+import ramet
+from test_edit import nested, residual
+
+
+def told(first, second):
+    return [(entry.kind, entry.where) for entry in ramet.diff(first, second)]
+
+
+@pytest.mark.parametrize("make", [residual, nested])
+def test_a_clone_gives_an_empty_diff(make):
+    model = make()
+    found = ramet.diff(model, ramet.clone(model))
+    assert not found
+    assert len(found) == 0
+    assert "no difference" in str(found)
+
+
+EDITS = {
+    "replace": (lambda g: g.replace("a_relu", layers.PReLU(name="p")), ("replaced", "a_relu")),
+    "insert": (lambda g: g.insert_after("a_add", layers.Dropout(0.1, name="d")), ("added", "d")),
+    "remove": (lambda g: g.remove("a_relu"), ("removed", "a_relu")),
+    "configure": (lambda g: g.configure("head", activation="relu"), ("config", "head")),
+    "widen": (lambda g: g.configure("head", units=7), ("config", "head")),
+    "freeze": (lambda g: g.configure("a_conv", trainable=False), ("config", "a_conv")),
+    "rename": (lambda g: g.rename({"head": "h"}), ("renamed", "head")),
+    "rewire": (lambda g: g.rewire("b_add", 0, "stem"), ("arguments", "b_add")),
+    "inputs": (lambda g: g.with_inputs(shape=(16, 16, 3)), ("config", "image")),
+    "output": (lambda g: g.add_output("a_add"), ("outputs", "outputs")),
+}
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_one_edit_gives_one_entry(name):
+    model = residual()
+    edit, expected = EDITS[name]
+    graph = edit(ramet.trace(model))
+    assert told(model, graph) == [expected]
+    assert told(model, graph.build()) == [expected]
+
+
+def test_renaming_everything_gives_only_renames():
+    model = residual()
+    found = ramet.diff(model, ramet.trace(model).prefix("other_"))
+    assert {entry.kind for entry in found} == {"renamed"}
+    assert len(found) == len(model.layers)
+    swapped = ramet.trace(model).rename({"a_conv": "b_conv", "b_conv": "a_conv"})
+    assert told(model, swapped) == [("renamed", "a_conv"), ("renamed", "b_conv")]
+
+
+def test_weights_say_how_much():
+    model = residual()
+    twin = ramet.clone(model)
+    stem = twin.get_layer("stem")
+    stem.bias.assign(np.array([0, 0, 0.25, 0], "float32"))
+    found = ramet.diff(model, twin)
+    assert [(e.kind, e.where) for e in found] == [("weights", "stem")]
+    assert found.entries[0].text == "bias differs in 1 of 4 values, by 0.25"
+    assert not ramet.diff(model, twin, weights=False)
+
+
+def test_nested_models_are_compared_inside():
+    model = nested()
+    graph = ramet.trace(model).configure("body/one", activation="tanh")
+    assert told(model, graph) == [("config", "body/one")]
+
+
+def test_sharing_and_masks():
+    x = keras.Input((4,), name="x")
+    shared = layers.Dense(4, name="shared")
+    model = keras.Model(x, shared(shared(x)))
+    assert told(model, ramet.trace(model).unshare("shared")) == [("sharing", "shared#2")]
+    tokens = keras.Input((4,), dtype="int32", name="tokens")
+    y = layers.GRU(2, name="gru")(layers.Embedding(5, 2, mask_zero=True, name="e")(tokens))
+    model = keras.Model(tokens, y)
+    off = ramet.trace(model).configure("e", mask_zero=False)
+    assert told(model, off) == [("config", "e")]
+
+
+def test_files_and_data(tmp_path):
+    model = residual()
+    other = ramet.trace(model).remove("a_relu").build()
+    model.save(tmp_path / "a.keras")
+    other.save(tmp_path / "b.keras")
+    found = ramet.diff(tmp_path / "a.keras", str(tmp_path / "b.keras"))
+    assert found.to_dict()["entries"] == [{"kind": "removed", "where": "a_relu", "text": "ReLU"}]
+    assert [entry.where for entry in found.of("removed")] == ["a_relu"]
+    assert "removed │ a_relu │ ReLU" in str(found)
+    assert "1 change" in repr(found)
+
+
+def test_neither_model_is_changed():
+    model = residual()
+    calls = [len(layer._inbound_nodes) for layer in model.layers]
+    ramet.diff(model, ramet.trace(model).remove("a_relu"))
+    assert [len(layer._inbound_nodes) for layer in model.layers] == calls
