@@ -562,8 +562,10 @@ def test_automatic_names_make_way():
     first, second = layers.Dropout(0.1), layers.Dropout(0.1)
     second.name = first.name
     model = keras.Sequential([keras.Input((4,)), first, layers.Dense(2, name="d")])
-    edited = ramet.trace(model).insert_after("d", second).build()
+    graph = ramet.trace(model).insert_after("d", second)
+    edited = graph.build()
     assert len({layer.name for layer in edited.layers}) == 3
+    assert f"'{edited.layers[-1].name}'" in str(graph.journal)
 
 
 def test_edits_that_cannot_work():

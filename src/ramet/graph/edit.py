@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from ramet.errors import GraphError, OptionError
 from ramet.graph.draft import UNKNOWN, Draft, with_entry
 from ramet.graph.locate import calls_of_layer, descend, find_call, find_layer, find_ref
-from ramet.graph.names import unique_name
+from ramet.graph.names import is_automatic, next_free, unique_name
 from ramet.graph.nested import edit_everywhere, edit_inside
 from ramet.graph.parts import POLICIES, Call, Edit, Layer, Ref, apart
 from ramet.graph.reach import written_calls
@@ -32,7 +32,9 @@ def replace_layer(graph: "Graph", path: str, given: New, weights: str) -> "Graph
     key = find_layer(inner, name) if one is None else cast("str", one.layer)
     old = inner.layers[key]
     _check_not_input(inner, old, "replaced; use with_inputs")
+    whole = one is None or len(calls_of_layer(inner, key)) == 1
     new = _new_layer(graph, given, old, f"what replaces '{path}'")
+    new = _with_free_name(inner, new, freed=key if whole else None)
     edit = Edit(f"replace '{path}' ({old.kind}) by {_described(graph, new)}")
     if _has_weights(new):
         weights = "fresh"  # It brings its own.
@@ -96,6 +98,7 @@ def insert_after(graph: "Graph", place: "str | Ref", given: New) -> "Graph":
     """Lets a new layer read a tensor, and every reader of that tensor read the new layer."""
     models, inner, ref = _tensor_at(graph, place)
     new = _new_layer(graph, given, _maker(inner, ref), f"what follows '{place}'")
+    new = _with_free_name(inner, new)
     edit = Edit(f"insert {_described(graph, new)} after '{_text(place)}'")
 
     def change(target: "Graph") -> "Graph":
@@ -121,6 +124,7 @@ def insert_on(graph: "Graph", path: str, argument: "int | str | None", given: Ne
     at = find_argument(call, 0 if argument is None else argument, path)
     ref = places[at]
     new = _new_layer(graph, given, inner.layers[cast("str", call.layer)], f"what precedes '{path}'")
+    new = _with_free_name(inner, new)
     on = "" if argument is None else f", argument {argument!r}"
     edit = Edit(f"insert {_described(graph, new)} before '{path}'{on}")
 
@@ -312,6 +316,14 @@ def _new_layer(graph: "Graph", given: New, old: Layer | None, where: str) -> Lay
     if is_function and not graph.live_origin().is_layer(given):
         made = given(None if old is None else graph.live_origin().current(old))
     return apart(graph.live_origin().layer(made, where))
+
+
+def _with_free_name(graph: "Graph", new: Layer, *, freed: str | None = None) -> Layer:
+    """Gives a layer with an automatic name that is taken the next one."""
+    taken = graph.layers.keys() - {freed}
+    if new.name in taken and is_automatic(new.name, new.kind):
+        return dataclasses.replace(new, name=next_free(new.name, taken))
+    return new
 
 
 def _weights_of(old: Layer) -> Any:
