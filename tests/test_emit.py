@@ -303,6 +303,14 @@ def test_what_is_set_later_is_told() -> None:
     assert ramet.emit(model, check=False).differences == ()
 
 
+def test_an_initializer_that_needs_an_argument() -> None:
+    start = keras.initializers.Constant(0.5)
+    model = keras.Sequential([keras.Input((2,)), layers.Dense(2, bias_initializer=start)])
+    source = ramet.emit(model)
+    assert "bias_initializer=keras.initializers.Constant(value=0.5)" in source
+    assert source.differences == ()
+
+
 def test_frozen_inside() -> None:
     model = siamese()
     model.get_layer("encoder").trainable = False
