@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import keras
+
 from ramet.bridge import compare, internals
 from ramet.errors import SourceError
 from ramet.graph.names import is_automatic
@@ -34,9 +36,7 @@ def differences(source: str, parameters: Mapping[str, Any], model: Any) -> list[
         )
         raise SourceError(message) from error
     _check_weights(model, made)
-    for old, new in zip(model.variables, made.variables, strict=False):
-        if tuple(old.shape) == tuple(new.shape):
-            new.assign(old)  # attributes that are variables are compared by their values
+    _bring_over(model, made)
     found = [*compare.structure(model, made), *compare.sharing(model, made)]
     ignored = {*_counted_names(model, made)}
     return [
@@ -45,6 +45,16 @@ def differences(source: str, parameters: Mapping[str, Any], model: Any) -> list[
         if not any(word in one for word in _TRAINING)
         and not any(one.startswith(f"layer '{name}' has ") for name in ignored)
     ]
+
+
+def _bring_over(model: Any, made: Any) -> None:
+    """Gives a model the values of another: attributes may be variables, or made of them."""
+    for old, new in zip(model.variables, made.variables, strict=False):
+        if tuple(old.shape) == tuple(new.shape):
+            new.assign(old)
+    for layer in internals.all_layers(made):
+        if isinstance(layer, keras.layers.Normalization) and layer.built:
+            layer.finalize_state()
 
 
 def _check_weights(model: Any, made: Any) -> None:
