@@ -31,6 +31,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(f"Keras {keras.__version__} cannot do this"))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _quick_compiler(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Has JAX compile each program once, and simply: most models here are small and alike."""
+    if os.environ["KERAS_BACKEND"] != "jax":
+        return
+    import jax
+
+    for name, value in {
+        "jax_disable_most_optimizations": True,
+        "jax_compilation_cache_dir": str(tmp_path_factory.mktemp("jax")),
+        "jax_persistent_cache_min_compile_time_secs": 0.0,
+        "jax_persistent_cache_min_entry_size_bytes": -1,
+    }.items():
+        jax.config.update(name, value)
+
+
 @pytest.fixture
 def backend() -> str:
     """The name of the Keras backend in use."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,31 +15,6 @@ from zoo import Case, for_backend
 
 CASES = for_backend(keras.backend.backend())
 every_case = pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _quick_compiler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Have JAX compile each program once, and simply: model and twin are the same program."""
-    if keras.backend.backend() != "jax":
-        yield
-        return
-    import jax
-    from jax.experimental.compilation_cache import compilation_cache
-
-    settings = {
-        "jax_disable_most_optimizations": True,
-        "jax_compilation_cache_dir": str(tmp_path_factory.mktemp("jax")),
-        "jax_persistent_cache_min_compile_time_secs": 0.0,
-        "jax_persistent_cache_min_entry_size_bytes": -1,
-    }
-    before = {name: jax.config.values[name] for name in settings}
-    for name, value in settings.items():
-        jax.config.update(name, value)
-    compilation_cache.reset_cache()  # JAX looks at the settings once, at its first program
-    yield
-    for name, value in before.items():
-        jax.config.update(name, value)
-    compilation_cache.reset_cache()
 
 
 def data(case: Case) -> tuple[Any, Any]:
