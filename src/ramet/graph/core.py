@@ -50,6 +50,11 @@ class Graph(Editable):
         object.__setattr__(self, "layers", MappingProxyType(dict(self.layers)))
         object.__setattr__(self, "calls", MappingProxyType(calls))
 
+    def parts(self, which: str) -> dict[str, Any]:
+        """Returns a copy of the layers or calls, to be changed."""
+        # Its own copy is quicker than making a dict of the proxy.
+        return getattr(self, which).copy()
+
     def changed(self, **fields: Any) -> "Graph":
         """Returns a graph with other fields, which are known to hold together."""
         made = object.__new__(type(self))

@@ -25,8 +25,8 @@ class Draft:
         """Starts with the parts of a graph."""
         self._graph = graph
         self.edit = edit
-        self.layers = dict(graph.layers)
-        self.calls = dict(graph.calls)
+        self.layers = graph.parts("layers")
+        self.calls = graph.parts("calls")
         self.inputs = graph.inputs
         self.outputs = graph.outputs
         self._inserted: dict[str | None, list[str]] = {}

@@ -89,7 +89,7 @@ def configure_layer(graph: "Graph", path: str, changes: Mapping[str, Any], weigh
         record = target.layers[key]
         merged = MappingProxyType({**(record.changes or {}), **changes})
         new = dataclasses.replace(record, changes=merged, weights=weights, edit=edit)
-        return target.changed(layers={**target.layers, key: new})
+        return target.changed(layers=target.parts("layers") | {key: new})
 
     return with_entry(edit_everywhere(graph, old, edit, change), edit)
 

@@ -50,15 +50,15 @@ def edit_everywhere(
         edit: What is done.
         change: Makes the new graph of an old one, given the layer's key in it.
     """
-    identity = record.identity
+    origin, apart = record.origin, record.apart
 
     def changed(inner: "Graph") -> "Graph":
-        keys = [key for key, layer in inner.layers.items() if layer.identity == identity]
+        keys = [k for k, v in inner.layers.items() if v.origin is origin and v.apart == apart]
         for key in keys:
             inner = change(inner, key)
         return inner
 
-    return rebuilt(graph, edit, lambda layer: layer, changed)
+    return rebuilt(graph, edit, None, changed)
 
 
 def nested_graph(layer: Layer) -> "Graph":
@@ -72,7 +72,7 @@ def nested_graph(layer: Layer) -> "Graph":
 def rebuilt(
     graph: "Graph",
     edit: Edit,
-    renew: Callable[[Layer], Layer],
+    renew: Callable[[Layer], Layer] | None,
     change: Callable[["Graph"], "Graph"],
 ) -> "Graph":
     """Applies changes to layers and graphs from the inside out, to each graph once.
@@ -80,7 +80,7 @@ def rebuilt(
     Args:
         graph: The outermost graph.
         edit: What is done.
-        renew: Gives the new record of a layer, or the same.
+        renew: Gives the new record of a layer, or the same; `None` if all stay.
         change: Gives the new graph for one whose layers are renewed, or the same.
     """
     return _rebuilt(graph, edit, renew, change, {})
@@ -89,7 +89,7 @@ def rebuilt(
 def _rebuilt(
     graph: "Graph",
     edit: Edit,
-    renew: Callable[[Layer], Layer],
+    renew: Callable[[Layer], Layer] | None,
     change: Callable[["Graph"], "Graph"],
     done: dict[int, "Graph"],
 ) -> "Graph":
@@ -97,7 +97,9 @@ def _rebuilt(
         return done[id(graph)]
     renewed: dict[str, Layer] = {}
     for key, layer in graph.layers.items():
-        new = renew(layer)
+        if renew is None and layer.graph is None:
+            continue
+        new = layer if renew is None else renew(layer)
         if new is layer and layer.graph is not None:
             inner = _rebuilt(layer.graph, edit, renew, change, done)
             if inner is not layer.graph:
@@ -106,6 +108,6 @@ def _rebuilt(
             renewed[key] = new
     found = graph
     if renewed:
-        found = graph.changed(layers={**graph.layers, **renewed})
+        found = graph.changed(layers=graph.parts("layers") | renewed)
     done[id(graph)] = found = change(found)
     return found

@@ -44,12 +44,14 @@ def prefix(graph: "Graph", text: str) -> "Graph":
 
 def _renamed(graph: "Graph", names: dict[tuple[int, int], str], edit: Edit) -> "Graph":
     """Gives layers other names in a graph and in those nested in it."""
+    origins = {origin for origin, _ in names}
 
     def change(target: "Graph") -> "Graph":
-        found = {k: names[v.identity] for k, v in target.layers.items() if v.identity in names}
+        near = [(k, v) for k, v in target.layers.items() if id(v.origin) in origins]
+        found = {k: names[v.identity] for k, v in near if v.identity in names}
         return _with_names(target, found, edit) if found else target
 
-    return rebuilt(graph, edit, lambda layer: layer, change)
+    return rebuilt(graph, edit, None, change)
 
 
 def _with_names(graph: "Graph", names: dict[str, str], edit: Edit) -> "Graph":
