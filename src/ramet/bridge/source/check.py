@@ -17,6 +17,10 @@ _TRAINING = (
 """What tells how a model was compiled and trained, which no source tells."""
 
 
+_LOADING = (" has is_awq_calibrated ", " has is_gptq_calibrated ")
+"""What Keras sets on the layers of a model that it loads from a file."""
+
+
 def differences(source: str, parameters: Mapping[str, Any], model: Any) -> list[str]:
     """Runs a source and lists what its model has otherwise, in words.
 
@@ -42,7 +46,7 @@ def differences(source: str, parameters: Mapping[str, Any], model: Any) -> list[
     return [
         one
         for one in found
-        if not any(word in one for word in _TRAINING)
+        if not any(word in one for word in (*_TRAINING, *_LOADING))
         and not any(one.startswith(f"layer '{name}' has ") for name in ignored)
     ]
 
