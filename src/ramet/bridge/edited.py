@@ -23,6 +23,7 @@ from ramet.bridge.trace import is_edited, live_of
 from ramet.bridge.transfer import take_over, take_over_adapted
 from ramet.errors import GraphError
 from ramet.graph import Call, Graph, Layer, Ref
+from ramet.graph.names import counted
 from ramet.graph.reach import pruned, written_calls
 from ramet.graph.transfer import Transfer, TransferReport
 from ramet.graph.tree import leaves, map_tree, paired_leaves, same_shape
@@ -390,8 +391,8 @@ class _Calls:
             who = used.get(Ref(call.name, missing[0])) if missing else None
             why = f"its output {missing[0]} is used by {who}" if missing else f"{known} is expected"
             message = (
-                f"layer '{call.name}' of '{self._graph.name}' now gives {given} outputs, but "
-                f"{why}; let it give {known}"
+                f"layer '{call.name}' of '{self._graph.name}' now gives "
+                f"{counted(given, 'output')}, but {why}; let it give {known}"
             )
             raise GraphError(message)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from ramet.errors import GraphError, OptionError
 from ramet.graph.draft import UNKNOWN, Draft, with_entry
 from ramet.graph.locate import calls_of_layer, descend, find_call, find_layer, find_ref
-from ramet.graph.names import is_automatic, next_free, unique_name
+from ramet.graph.names import counted, is_automatic, next_free, unique_name
 from ramet.graph.nested import edit_everywhere, edit_inside
 from ramet.graph.parts import POLICIES, Call, Edit, Layer, Ref, apart
 from ramet.graph.reach import written_calls
@@ -198,8 +198,8 @@ def _detour(graph: "Graph", call: Call, reconnect: Any, path: str) -> list[Ref]:
     inputs = list(dict.fromkeys(call.written_refs))
     if len(inputs) != 1 or count != 1:
         message = (
-            f"'{path}' takes {len(inputs)} tensors and gives {count}, so it is not clear what its "
-            f"readers read without it; say reconnect='<tensor>'"
+            f"'{path}' takes {counted(len(inputs), 'tensor')} and gives {count}, so it is not clear "
+            "what its readers read without it; say reconnect='<tensor>'"
         )
         raise GraphError(message)
     return inputs
