@@ -198,7 +198,7 @@ def _detour(graph: "Graph", call: Call, reconnect: Any, path: str) -> list[Ref]:
     inputs = list(dict.fromkeys(call.written_refs))
     if len(inputs) != 1 or count != 1:
         message = (
-            f"'{path}' takes {counted(len(inputs), 'tensor')} and gives {count}, so it is not clear "
+            f"'{path}' takes {counted(len(inputs), 'tensor')} and gives {count}, so it is unclear "
             "what its readers read without it; say reconnect='<tensor>'"
         )
         raise GraphError(message)
