@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -14,6 +13,7 @@ from ramet.bridge.differences import Entry, differences
 from ramet.bridge.trace import is_edited, trace
 from ramet.files import load
 from ramet.graph import Graph
+from ramet.graph.console import as_text
 from ramet.graph.html import html_table
 from ramet.graph.names import counted
 
@@ -80,10 +80,7 @@ class Diff:
 
     def __str__(self) -> str:
         """Returns the changes as a table of plain text."""
-        console = Console(width=100, color_system=None)
-        with console.capture() as capture:
-            console.print(self)
-        return capture.get().rstrip()
+        return as_text(self)
 
     def __repr__(self) -> str:
         """Returns the number of changes."""

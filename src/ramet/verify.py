@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -14,6 +13,7 @@ from ramet.bridge.samples import SIZES, Sample, make_sample
 from ramet.bridge.trace import check_model, has_graph, is_edited
 from ramet.errors import DifferenceError
 from ramet.graph import Graph
+from ramet.graph.console import as_text
 from ramet.graph.html import html_table
 from ramet.graph.names import counted
 from ramet.graph.reach import unsettled_calls
@@ -114,10 +114,7 @@ class Report:
 
     def __str__(self) -> str:
         """Returns the report as a table of plain text."""
-        console = Console(width=100, color_system=None)
-        with console.capture() as capture:
-            console.print(self)
-        return capture.get().rstrip()
+        return as_text(self)
 
 
 def _lines(check: Check) -> Iterator[str]:

@@ -72,9 +72,9 @@ class _Aligner:
         self._pair(self._name_and_kind)
         self._pair(self._neighbours)
         for old, new in self._found.calls.items():
-            keys = self._graphs[0].calls[old].layer, self._graphs[1].calls[new].layer
-            if None not in keys:
-                self._found.layers.setdefault(*keys)  # pyright: ignore[reportArgumentType]
+            key, other = self._graphs[0].calls[old].layer, self._graphs[1].calls[new].layer
+            if key is not None and other is not None:
+                self._found.layers.setdefault(key, other)
         return self._found
 
     def _pair(self, sign: Callable[[int, Call], Any]) -> None:

@@ -39,7 +39,8 @@ def name_apart(model: Any, kept: set[int]) -> None:
         model: The new model.
         kept: Ids of the operations whose names stay.
     """
-    operations = internals.functional_of(model).operations  # pyright: ignore[reportOptionalMemberAccess]
+    function: Any = internals.functional_of(model)
+    operations = function.operations
     taken = {operation.name for operation in operations if id(operation) in kept}
     for operation in operations:
         if id(operation) not in kept:
@@ -58,11 +59,11 @@ _BY_OUTPUT = ("loss", "metrics", "weighted_metrics", "loss_weights")
 
 def _with_new_names(arguments: dict[str, Any], model: Any, made: Any) -> dict[str, Any]:
     """Puts losses and metrics that go by the names of outputs under their new names."""
-    old, new = (internals.functional_of(each) for each in (model, made))
-    outputs, _ = internals.structures_of(new)[::-1]
-    if isinstance(outputs, dict):
+    old: Any = internals.functional_of(model)
+    new: Any = internals.functional_of(made)
+    if isinstance(new.output, dict):
         return arguments  # They go by the keys of the dict.
-    names = dict(zip(old.output_names, new.output_names, strict=True))  # pyright: ignore[reportOptionalMemberAccess]
+    names = dict(zip(old.output_names, new.output_names, strict=True))
     return {
         key: {names.get(name, name): item for name, item in value.items()}
         if key in _BY_OUTPUT and isinstance(value, dict)

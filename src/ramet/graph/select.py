@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from ramet.graph.core import Graph
 
 
+_SHOWN = 5
+"""How many paths a text about a selection names."""
+
+
 class Selection:
     """Some layers of a graph, nested ones too, by path and in the order of the graph."""
 
@@ -44,7 +48,7 @@ class Selection:
 
     def __repr__(self) -> str:
         """Returns what was asked for and what was found."""
-        shown = ", ".join(self.paths[:5]) + (", ..." if len(self.paths) > 5 else "")  # noqa: PLR2004
+        shown = ", ".join(self.paths[:_SHOWN]) + (", ..." if len(self) > _SHOWN else "")
         return f"<{counted(len(self), 'layer')} of '{self.graph.name}' by {self._what}: {shown}>"
 
     def __and__(self, other: "Selection") -> "Selection":
@@ -82,7 +86,7 @@ class Selection:
             GraphError: If there is none, or several.
         """
         if len(self) != 1:
-            shown = ", ".join(self.paths[:5])
+            shown = ", ".join(self.paths[:_SHOWN])
             message = (
                 f"expected one layer of graph '{self.graph.name}' by {self._what}, found "
                 f"{len(self)}{': ' + shown if shown else ''}; narrow the selection"

@@ -11,6 +11,7 @@ from rich.table import Table
 from ramet.bridge.trace import trace
 from ramet.errors import OptionError
 from ramet.graph import Layer
+from ramet.graph.console import as_text
 from ramet.show.difference import overlay
 from ramet.show.page import page_of
 from ramet.show.parts import View
@@ -59,10 +60,7 @@ def show(model: Any, other: Any = None, *, to: str | os.PathLike[str] | None = N
 
 def text_of(model: Any, other: Any = None) -> str:
     """Returns what `show` prints, as plain text."""
-    console = Console(width=_WIDTH, color_system=None)
-    with console.capture() as capture:
-        console.print(_table(model, other))
-    return capture.get().rstrip()
+    return as_text(_table(model, other), width=_WIDTH)
 
 
 def _view(model: Any, other: Any) -> tuple[View, list[Layer]]:
