@@ -6,8 +6,9 @@ from typing import Any
 
 import keras
 
+from ramet.bridge.internals import NAMER
 from ramet.bridge.source.check import differences
-from ramet.bridge.source.module import NAMER, Module
+from ramet.bridge.source.module import Module
 from ramet.bridge.trace import is_edited, live_of, trace
 from ramet.graph.names import counted
 

@@ -76,6 +76,7 @@ from ramet.bridge.internals.layers import (
     untrack,
     variable_key,
 )
+from ramet.bridge.internals.namer import NAMER, operation_names
 from ramet.bridge.internals.surroundings import (
     automatic_name,
     deep_recursion,
@@ -128,6 +129,7 @@ __all__ = [
     "LOOP_FIELDS",
     "LOSSES",
     "LOSS_IDS",
+    "NAMER",
     "NODE_LISTS",
     "STATEFUL",
     "STORED_IDS",
@@ -188,6 +190,7 @@ __all__ = [
     "new_tensor",
     "node_index",
     "noted_arguments",
+    "operation_names",
     "operation_options",
     "optimizer_targets",
     "order_nodes",

@@ -22,29 +22,6 @@ from ramet.graph.names import is_automatic
 from ramet.graph.reach import written_calls
 from ramet.graph.tree import Tree, leaves
 
-NAMER = '''\
-def name_operations(inputs, outputs, names):
-    """Gives the operations between some tensors the names that they have in the model.
-
-    Keras numbers operations as they are made, and takes no names for them.
-    """
-    names, done = iter(names), {id(tensor) for tensor in inputs}
-    waiting = list(outputs)
-    while waiting:
-        tensor = waiting.pop()
-        if id(tensor) in done or not isinstance(tensor, keras.KerasTensor):
-            continue
-        done.add(id(tensor))
-        waiting.append(getattr(tensor, "_keras_mask", None))
-        operation, index, _ = tensor._keras_history
-        if (id(operation), index) not in done:
-            done.add((id(operation), index))
-            if not isinstance(operation, keras.Layer):
-                operation.name = next(names, operation.name)
-            waiting += operation._inbound_nodes[index].input_tensors
-'''
-"""The helper of the source that names operations; `_operation_names` walks alike."""
-
 
 @dataclass
 class _Unit:
@@ -216,7 +193,7 @@ class Module:
 
     def _naming(self, function: Any, inputs: Expr, outputs: Expr) -> list[str]:
         """Writes the call that names the operations of a graph, if it has any."""
-        found = _operation_names(function)
+        found = internals.operation_names(function)
         if not found:
             return []
         self.named_operations = True
@@ -433,27 +410,3 @@ def _spread(graph: Graph) -> tuple[dict[int, Any], set[int]]:
         for part in internals.all_layers(layer)[1:]
     }
     return spread, held & live.keys() - spread.keys()
-
-
-def _operation_names(function: Any) -> list[str]:
-    """Lists the names of operations in the order in which `name_operations` meets them."""
-    _, outputs = internals.structures_of(function)
-    found: list[str] = []
-    done: set[Any] = {id(tensor) for tensor in internals.flat_inputs(function)}
-    waiting: list[Any] = [*dict.fromkeys(leaves(outputs))]
-    while waiting:
-        tensor = waiting.pop()
-        if id(tensor) in done or not isinstance(tensor, keras.KerasTensor):
-            continue
-        done.add(id(tensor))
-        waiting.append(internals.get_keras_mask(tensor))
-        made = internals.producer(tensor)
-        if made is None:
-            continue
-        node, _ = made
-        if id(node) not in done:
-            done.add(id(node))
-            if not isinstance(node.operation, keras.Layer):
-                found.append(node.operation.name)
-            waiting += node.input_tensors
-    return found
