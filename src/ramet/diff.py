@@ -10,7 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ramet.bridge.differences import Entry, differences
-from ramet.bridge.trace import is_edited, trace
+from ramet.bridge.live import is_edited
+from ramet.bridge.trace import trace
 from ramet.files import load
 from ramet.graph import Graph
 from ramet.graph.console import as_text

@@ -7,9 +7,10 @@ from typing import Any
 import keras
 
 from ramet.bridge.internals import NAMER
+from ramet.bridge.live import is_edited, live_of
 from ramet.bridge.source.check import differences
 from ramet.bridge.source.module import Module
-from ramet.bridge.trace import is_edited, live_of, trace
+from ramet.bridge.trace import trace
 from ramet.graph.names import counted
 
 

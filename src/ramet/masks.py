@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from ramet.bridge.live import is_edited
 from ramet.bridge.masking.flow import Flow
 from ramet.bridge.masking.lint import Finding, findings
 from ramet.bridge.masking.numbering import Place
-from ramet.bridge.trace import is_edited, trace
+from ramet.bridge.trace import trace
 from ramet.graph import Graph, Spec
 from ramet.graph.html import html_table
 from ramet.graph.names import counted

@@ -10,8 +10,9 @@ import keras
 from ramet.bridge import internals
 from ramet.bridge.copier import Copier
 from ramet.bridge.fresh import refresh, refresh_training
+from ramet.bridge.live import is_edited, live_of
 from ramet.bridge.plain import Uncopyable
-from ramet.bridge.trace import is_edited, live_of, trace_function, trace_tensors
+from ramet.bridge.trace import trace_function, trace_tensors
 from ramet.errors import CopyError, GraphError, OptionError, StateError
 from ramet.graph import Call, Graph, Layer, Ref, Spec
 from ramet.graph.names import did_you_mean

@@ -17,9 +17,9 @@ from ramet.bridge import internals
 from ramet.bridge.build import Builder, duplicate, seeded
 from ramet.bridge.fresh import refresh
 from ramet.bridge.invoke import invoke
+from ramet.bridge.live import is_edited, live_of
 from ramet.bridge.reconfigure import reconfigured
 from ramet.bridge.settle import check_function, compile_alike, name_apart
-from ramet.bridge.trace import is_edited, live_of
 from ramet.bridge.transfer import take_over, take_over_adapted
 from ramet.errors import GraphError
 from ramet.graph import Call, Graph, Layer, Ref

@@ -12,9 +12,10 @@ import keras
 
 from ramet.bridge import internals
 from ramet.bridge.build import Builder, copy_fresh
+from ramet.bridge.live import live_of
 from ramet.bridge.remake import remake
 from ramet.bridge.settle import check_function, compile_alike
-from ramet.bridge.trace import has_graph, live_of, trace
+from ramet.bridge.trace import has_graph, trace
 from ramet.errors import GraphError, OptionError
 from ramet.graph import Call, Graph, Ref
 from ramet.graph.names import counted

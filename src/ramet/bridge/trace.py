@@ -1,7 +1,6 @@
 """From a Keras model to a Graph. Reads the model; calls and changes nothing."""
 
-import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -9,140 +8,11 @@ import keras
 
 from ramet.bridge import internals
 from ramet.bridge.derive import derived_arguments
-from ramet.errors import GraphError, ModelError, OptionError
-from ramet.graph import Call, Graph, Layer, Ref, Spec
-from ramet.graph.names import did_you_mean, unique_name
-from ramet.graph.transfer import TransferReport
+from ramet.bridge.live import Live, LiveCall, spec_of
+from ramet.errors import ModelError
+from ramet.graph import Call, Graph, Layer, Ref
+from ramet.graph.names import unique_name
 from ramet.graph.tree import Tree, map_tree
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LiveCall:
-    """The live objects that a call was read from."""
-
-    node: Any
-    """The Keras node; `None` for a bare tensor."""
-    tensors: tuple[Any, ...]
-    """The symbolic outputs."""
-
-
-@dataclass(eq=False)
-class Live:
-    """The live objects that a graph was read from, and the way back to some."""
-
-    model: Any = None
-    """The model that was traced; `None` for a graph that is not one whole model."""
-    function: Any = None
-    """The `keras.Function` that holds the model's graph."""
-    graph: Graph | None = None
-    """The graph as it was read."""
-
-    def build(self, graph: Graph, *, weights: str, seed: int | None, name: str | None) -> Any:
-        """Makes a model of the graph; see `Graph.build`."""
-        from ramet.bridge.build import build
-
-        return build(graph, weights=weights, seed=seed, name=name)
-
-    def transfer_report(self, graph: Graph) -> TransferReport:
-        """Tells what becomes of every variable; see `Graph.transfer_report`."""
-        from ramet.bridge.edited import transfer_report
-
-        return transfer_report(graph)
-
-    def part(self) -> "Live":
-        """Returns the origin of a graph that is a part of this one, or several at once."""
-        return Live()
-
-    def current(self, layer: Layer) -> Any:
-        """Returns a live layer as it will be: the origin, or one made with the changes."""
-        from ramet.bridge.reconfigure import current
-
-        return current(layer)
-
-    def hides_masks(self, graph: Graph) -> bool:
-        """Tells whether tensors carry masks that the graph does not show."""
-        from ramet.bridge.masking.flow import Flow
-
-        flow = Flow()
-        flow.follow(graph)
-        return any(
-            carried.mask is not None
-            and not prefix
-            and graph.calls[ref.call].outputs[ref.index].mask is None
-            for (prefix, ref), carried in flow.carries.items()
-        )
-
-    def settled(self, graph: Graph) -> Graph:
-        """Returns a graph as it is once it was built, on the same weights."""
-        return trace(graph.build(weights="share"))
-
-    def is_layer(self, given: Any) -> bool:
-        """Tells whether something is a live layer."""
-        return isinstance(given, keras.Operation)
-
-    def is_used(self, layer: Layer) -> bool:
-        """Tells whether a live layer that an edit brings in is used elsewhere."""
-        return bool(internals.calls_of(layer.origin))
-
-    def layer(self, given: Any, where: str) -> Layer:
-        """Records a live layer that an edit brings in."""
-        return record_layer(given, where)
-
-    def input(self, given: Any, spec: Spec, options: Mapping[str, Any]) -> tuple[Layer, Call]:
-        """Records a symbolic input, or makes one like a spec but for some options."""
-        return record_input(make_input(spec, options) if given is None else given)
-
-    def conversion(self, given: Spec, wanted: Spec) -> list[tuple[Layer, Call]]:
-        """Returns the operations by which a model adjusts a tensor to one of its inputs."""
-        tensor = start = keras.Input(batch_shape=given.shape, dtype=given.dtype)
-        if given.dtype != wanted.dtype:
-            tensor = keras.ops.cast(tensor, wanted.dtype)
-        if len(given.shape) == len(wanted.shape) + 1:
-            tensor = keras.ops.squeeze(tensor, axis=-1)
-        elif len(given.shape) == len(wanted.shape) - 1:
-            tensor = keras.ops.expand_dims(tensor, axis=-1)
-        graph = trace_between([start], tensor)
-        calls = [call for call in graph.calls.values() if call.refs]
-        return [(graph.layers[call.layer or ""], call) for call in calls]
-
-    def accepts(self, layer: Layer, argument: str) -> bool:
-        """Tells whether a layer can be called with a keyword argument."""
-        return internals.accepts(layer.origin, argument)
-
-    def check_changes(self, layer: Layer, changes: Mapping[str, Any]) -> None:
-        """Checks that a layer can be made again with other constructor arguments."""
-        from ramet.bridge.reconfigure import check_changes
-
-        check_changes(layer, changes)
-
-
-def live_of(graph: Graph) -> Live:
-    """Returns the live objects that a graph was read from.
-
-    Raises:
-        GraphError: If it was written by hand.
-    """
-    if not isinstance(graph.origin, Live):
-        message = (
-            f"graph '{graph.name}' was not traced from a model, so there are no layers "
-            "to build it with; make it with ramet.trace(model)"
-        )
-        raise GraphError(message)
-    return graph.origin
-
-
-def is_edited(graph: Graph) -> bool:
-    """Tells whether a graph is more than another name for the one that was traced."""
-    read = live_of(graph).graph
-    if read is None or read is graph:
-        return read is None
-    return not (
-        read.inputs is graph.inputs
-        and read.outputs is graph.outputs
-        and len(read.calls) == len(graph.calls)
-        and all(map(operator.is_, read.layers.values(), graph.layers.values()))
-        and all(map(operator.is_, read.calls.values(), graph.calls.values()))
-    )
 
 
 def trace(model: Any) -> Graph:
@@ -345,7 +215,7 @@ class _Recorder:
         key = self.keys.get(id(operation))
         if key is None:
             key = self.keys[id(operation)] = unique_name(operation.name, self.layers)
-            self.layers[key] = _record_layer(operation, self.traced)
+            self.layers[key] = record_operation(operation, self.traced)
         return key
 
     def _argument(self, leaf: Any) -> Any:
@@ -370,77 +240,12 @@ class _Recorder:
                 self.calls[name] = replace(call, outputs=outputs)
 
 
-def _record_layer(operation: Any, traced: dict[int, Graph]) -> Layer:
+def record_operation(operation: Any, traced: dict[int, Graph]) -> Layer:
+    """Records a live layer, with its graph if it is a model that has one."""
     nested = None
     if internals.functional_of(operation) is not None:
         nested = _trace_function(operation, traced)
     return Layer(operation.name, type(operation).__name__, operation, nested)
-
-
-def record_layer(given: Any, where: str) -> Layer:
-    """Records a live layer, with its graph if it is a model that has one.
-
-    Raises:
-        OptionError: If it is not a layer.
-    """
-    if isinstance(given, type) and issubclass(given, keras.Operation):
-        message = f"{where} must be a layer, got the class {given.__name__}; pass an instance of it"
-        raise OptionError(message)
-    if not isinstance(given, keras.Operation) or isinstance(given, keras.layers.InputLayer):
-        message = f"{where} must be a Keras layer, got {_shown(given)}"
-        raise OptionError(message)
-    return _record_layer(given, {})
-
-
-def make_input(spec: Spec, options: Mapping[str, Any]) -> Any:
-    """Makes a symbolic input like a spec, but for some options of `keras.Input`.
-
-    Raises:
-        OptionError: If `keras.Input` does not take them.
-    """
-    known = ("shape", "batch_size", "dtype", "sparse", "ragged", "optional", "name")
-    for name in options:
-        if name not in known:
-            message = f"an input has no option '{name}'{did_you_mean(name, known)}; it has: {known}"
-            raise OptionError(message)
-    shape = tuple(options.get("shape", spec.shape[1:]))
-    batch = options.get("batch_size", spec.shape[0] if spec.shape else None)
-    kinds: dict[str, Any] = {"dtype": spec.dtype, "sparse": spec.sparse, "name": spec.name}
-    if spec.ragged:
-        kinds["ragged"] = True
-    kinds |= {k: v for k, v in options.items() if k not in ("shape", "batch_size")}
-    return keras.Input(batch_shape=(batch, *shape), **kinds)
-
-
-def record_input(given: Any) -> tuple[Layer, Call]:
-    """Records a symbolic input that belongs to no model yet.
-
-    Raises:
-        OptionError: If it is something else.
-    """
-    if not isinstance(given, keras.KerasTensor) or not internals.is_input(given):
-        message = f"an input must be made by keras.Input(...), got {_shown(given)}"
-        raise OptionError(message)
-    node, _ = cast("tuple[Any, int]", internals.producer(given))
-    name = node.operation.name
-    origin = LiveCall(node, tuple(node.outputs))
-    specs = tuple(spec_of(tensor) for tensor in node.outputs)
-    return _record_layer(node.operation, {}), Call(name, name, (), {}, specs, origin=origin)
-
-
-def _shown(value: Any) -> str:
-    return "None" if value is None else f"a {type(value).__name__}"
-
-
-def spec_of(tensor: Any) -> Spec:
-    """Returns what a symbolic tensor says of itself, without its mask."""
-    return Spec(
-        shape=tuple(tensor.shape),
-        dtype=str(tensor.dtype),
-        name=tensor.name,
-        sparse=bool(tensor.sparse),
-        **internals.ragged_spec(tensor),
-    )
 
 
 def _made_by(tensor: Any, node: Any) -> bool:

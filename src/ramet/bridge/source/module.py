@@ -8,6 +8,7 @@ from typing import Any
 import keras
 
 from ramet.bridge import internals
+from ramet.bridge.live import live_of
 from ramet.bridge.source.flags import flag_lines
 from ramet.bridge.source.layers import LayerWriter
 from ramet.bridge.source.layout import Expr, Group, call, display, flat, statement, text_of
@@ -15,7 +16,7 @@ from ramet.bridge.source.names import Scope, identifier
 from ramet.bridge.source.operations import operation_call
 from ramet.bridge.source.tensors import Tensors
 from ramet.bridge.source.values import Values, public_path
-from ramet.bridge.trace import live_of, trace_function
+from ramet.bridge.trace import trace_function
 from ramet.errors import SourceError
 from ramet.graph import Call, Graph, Ref
 from ramet.graph.names import is_automatic
