@@ -54,6 +54,14 @@ def test_renaming_everything_gives_only_renames():
     assert told(model, swapped) == [("renamed", "a_conv"), ("renamed", "b_conv")]
 
 
+def test_branches_that_are_alike_are_told_apart_by_where_they_lead():
+    x = keras.Input((4,), name="x")
+    branches = [layers.Dense(3, name=f"b{number}")(x) for number in range(4)]
+    model = keras.Model(x, layers.Concatenate(name="all")(branches))
+    swapped = ramet.trace(model).rename({"b0": "b3", "b3": "b0", "b1": "other"})
+    assert told(model, swapped) == [("renamed", "b0"), ("renamed", "b1"), ("renamed", "b3")]
+
+
 def test_weights_say_how_much():
     model = residual()
     twin = ramet.clone(model)

@@ -66,9 +66,12 @@ class _Aligner:
 
     def aligned(self) -> Alignment:
         self._pair(self._inputs)
-        for sign in (self._from_above, self._from_below):
-            signs = [sign(side) for side in (0, 1)]
-            self._pair(lambda side, call, signs=signs: signs[side].get(call.name))
+        above, below = (
+            [sign(side) for side in (0, 1)] for sign in (self._from_above, self._from_below)
+        )
+        self._pair(lambda side, call: (above[side][call.name], below[side][call.name]))
+        self._pair(lambda side, call: above[side][call.name])
+        self._pair(lambda side, call: below[side][call.name])
         self._pair(self._name_and_kind)
         self._pair(self._neighbours)
         for old, new in self._found.calls.items():
