@@ -12,8 +12,7 @@ import pytest
 from keras import layers, ops
 
 import ramet
-from ramet.bridge import build, internals
-from ramet.bridge.build import Builder
+from ramet.bridge import internals
 from ramet.bridge.copier import Copier
 
 
@@ -223,39 +222,45 @@ def s0_layers_by_class(patch):
     patch.setattr(Copier, "_empty_operation", by_class)
 
 
+def after(patch, name, change):
+    """Lets something happen to what a step of the copier has just made."""
+    step = getattr(Copier, name)
+
+    def changed(self, source):
+        result = step(self, source)
+        change(source, self.memo[id(source)])
+        return result
+
+    patch.setattr(Copier, name, changed)
+
+
 def s0_last_layer_is_the_output(patch):
-    filled = build._filled
+    def last(source, made):
+        if isinstance(source, keras.Function) and isinstance(made._outputs_struct, dict):
+            vars(made)["_outputs_struct"] = made._outputs[0]
 
-    def last(tree, tensors):
-        result = filled(tree, tensors)
-        return next(reversed(tensors.values())) if isinstance(tree, dict) else result
-
-    patch.setattr(build, "_filled", last)
+    after(patch, "fill", last)
 
 
 def s0_old_tensors(patch):
-    replay = Builder.replay
+    patch.setattr(Copier, "_tensor", lambda _, value: value)
 
-    def keep(self, graph, call, tensors):
-        replay(self, graph, call, tensors)
-        return list(call.origin.tensors)
 
-    patch.setattr(Builder, "replay", keep)
+def without_mask(tensor):
+    vars(tensor).pop("_keras_mask", None)
 
 
 def s1_no_masks(patch):
-    patch.setattr(Builder, "_attach_masks", lambda *_: None)
+    after(patch, "_tensor", lambda _, made: without_mask(made))
 
 
 def s1_dictionary_order(patch):
-    make = Builder.make_calls
+    def by_name(source, made):
+        if isinstance(source, keras.Function):
+            nodes = [node for same in made._nodes_by_depth.values() for node in same]
+            vars(made)["_nodes_by_depth"] = {0: sorted(nodes, key=lambda n: n.operation.name)}
 
-    def by_name(self, graph):
-        calls = dict(sorted(graph.calls.items()))
-        object.__setattr__(graph, "calls", calls)
-        return make(self, graph)
-
-    patch.setattr(Builder, "make_calls", by_name)
+    after(patch, "fill", by_name)
 
 
 def s1_inputs_from_shape_alone(patch):
@@ -270,44 +275,39 @@ def s1_inputs_from_shape_alone(patch):
 
 
 def s2_one_none_for_several_outputs(patch):
-    replay = Builder.replay
+    def first_only(_, made):
+        made.outputs = made.outputs[:1]
 
-    def first_only(self, graph, call, tensors):
-        return replay(self, graph, call, tensors)[:1]
-
-    patch.setattr(Builder, "replay", first_only)
+    after(patch, "fill_node", first_only)
 
 
 def s2_masks_only_where_call_takes_one(patch):
-    attach = internals.set_keras_mask
+    def only_with_argument(source, made):
+        operation = source._keras_history.operation
+        if "mask" not in getattr(operation, "call_signature_parameters", ()):
+            without_mask(made)
 
-    def only_with_argument(tensor, mask):
-        operation = tensor._keras_history.operation
-        if "mask" in getattr(operation, "call_signature_parameters", ()):
-            attach(tensor, mask)
-
-    patch.setattr(internals, "set_keras_mask", only_with_argument)
+    after(patch, "_tensor", only_with_argument)
 
 
 def s3_always_a_list(patch):
-    arguments = Builder.arguments
-
-    def listed(self, *given):
-        args, kwargs = arguments(self, *given)
+    def listed(_, made):
+        args, kwargs = made.arguments.args, made.arguments.kwargs
         single = len(args) == 1 and not isinstance(args[0], list)
-        return (([args[0]],) if single else args), kwargs
+        made.arguments = type(made.arguments)(*(([args[0]],) if single else args), **kwargs)
 
-    patch.setattr(Builder, "arguments", listed)
+    after(patch, "fill_node", listed)
 
 
 def s3_call_arguments_dropped(patch):
-    arguments = Builder.arguments
-    patch.setattr(Builder, "arguments", lambda self, *given: (arguments(self, *given)[0], {}))
+    def dropped(_, made):
+        made.arguments = type(made.arguments)(*made.arguments.args)
+
+    after(patch, "fill_node", dropped)
 
 
 def s4_none_everywhere(patch):
-    attach = internals.set_keras_mask
-    patch.setattr(internals, "set_keras_mask", lambda tensor, _: attach(tensor, None))
+    after(patch, "_tensor", lambda _, made: vars(made).update(_keras_mask=None))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import keras
 
 from ramet.bridge.build import check_options, copy_model
 from ramet.bridge.rerun import Rerun
-from ramet.bridge.trace import check_model, has_graph, trace
+from ramet.bridge.trace import check_model, has_graph
 from ramet.errors import OptionError
 from ramet.graph import Graph
 
@@ -50,8 +50,6 @@ def clone(
     if isinstance(model, Graph):
         return model.build(weights=weights, seed=seed, name=name)
     check_model(model)
-    if has_graph(model):
-        return trace(model).build(weights=weights, seed=seed, name=name)
     return copy_model(model, weights=weights, seed=seed, name=name)
 
 

@@ -302,7 +302,7 @@ def test_same_bits_sees_types_shapes_and_signs():
 def test_a_layer_alone_can_be_copied():
     layer = layers.Dense(3)
     layer(DATA)
-    made = Builder("copy", None).copy(layer)
+    made = Builder("copy").copy(layer)
     assert np.array_equal(*(ops.convert_to_numpy(one(DATA)) for one in (layer, made)))
     assert made.kernel is not layer.kernel
     assert made.build.__closure__ is not layer.build.__closure__

@@ -335,7 +335,7 @@ def run(model: Any, sample: Sample, *, training: bool) -> Results:
     built by the call, and that cannot be undone.
     """
     if any(internals.may_create_weights(layer) for layer in internals.all_layers(model)):
-        model = Builder("copy", None).copy(model)
+        model = Builder("copy").copy(model)
     variables = model.variables
     held = [(variable, variable.value) for variable in variables]
     # A copy of the data for each model: some layers write into what they are given.

@@ -9,12 +9,14 @@ no chain of layers is too long for Python's stack.
 import threading
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import keras
 
 from ramet.bridge import functions, internals
-from ramet.bridge.plain import PlainCopier, Uncopyable
+from ramet.bridge.nodes import NodeCopier
+from ramet.bridge.plain import ATOMS, Uncopyable
 from ramet.bridge.remake import remake
 from ramet.bridge.values import ValueCopies, copy_resource, copy_value, package_of
 from ramet.errors import CopyError
@@ -30,41 +32,49 @@ def _tracks(name: str, value: Any) -> bool:
     return name in internals.TRACKING_FIELDS or isinstance(value, internals.TRACKED_COLLECTIONS)
 
 
-class Copier(PlainCopier):
+class Copier(NodeCopier):
     """Copies Keras objects and what they hold, each object once."""
 
     def __init__(
         self,
         *,
-        on_tensor: Callable[[Any], Any],
-        on_function: Callable[[Any, Any], None],
+        on_function: Callable[[Any, Any], bool],
         share: bool = False,
         renew: bool = False,
     ) -> None:
         """Starts with nothing copied.
 
         Args:
-            on_tensor: Gives the copy of a symbolic tensor that has none yet.
-            on_function: Gives the shell of a `keras.Function` its graph, before
-                it is filled.
+            on_function: Gives the shell of a `keras.Function` another graph than a copy of
+                the source's, and tells whether it did so.
             share: Whether the variables of layers are kept instead of copied.
             renew: Whether initializers without a seed draw a new one.
         """
         super().__init__()
         self.values = ValueCopies()
-        self._on_tensor = on_tensor
         self._on_function = on_function
         self._share = share
         self._renew = renew
         self._own_state = 0
+        self._sharing: list[Any] = []
         self._skipped: dict[int, frozenset[str]] = {}
         self._dropped: dict[int, list[Any]] = {}
         self._functions: deque[Any] = deque()
+        self._given: set[int] = set()
         self._unfilled: deque[Any] = deque()
+        self._late: deque[Any] = deque()
+        self._mapped: list[Any] = []
         self._donors: dict[int, Any] = {}
         self._variables: list[tuple[Any, Any]] = []
         self.optimizers: list[tuple[Any, Any]] = []
         self._handlers[keras.dtype_policies.DTypePolicy] = self._same
+
+    def share(self, source: Any) -> None:
+        """Lets the copy of a model or layer have the very variables of the source.
+
+        Optimizers and metrics have theirs copied, and also reach those of the layers.
+        """
+        self._sharing.append(source)
 
     def skip(self, source: Any, names: frozenset[str]) -> None:
         """Leaves attributes of an object out of its copy."""
@@ -75,21 +85,47 @@ class Copier(PlainCopier):
         self._dropped[id(source)] = layers
 
     def finish(self) -> None:
-        """Fills all shells, and finds the slots of optimizers again."""
+        """Fills all shells, orders calls, and finds the slots of optimizers again."""
         self.drain()
+        self.settle_calls()
+        for function in self._mapped:
+            internals.key_nodes(function)
         for old, new in self.optimizers:
             self._rekey(old, new)
 
     def drain(self) -> None:
         """Fills all shells made so far and makes the copies of values that were put off."""
-        while self._functions or self._unfilled:
+        while True:
             if self._functions:
-                source = self._functions.popleft()
-                self._on_function(source, self.memo[id(source)])
+                self._copy_graph(self._functions.popleft())
+            elif self.waiting_nodes:
+                self.fill_node(self.waiting_nodes.popleft())
+            elif self._unfilled:
+                self.fill(self._unfilled.popleft())
+            elif self._late:
+                source = self._late.popleft()
+                for tensor in internals.starts_inside(source):
+                    if id(tensor) not in self.memo:
+                        self.bare_tensor(tensor)
                 self._unfilled.append(source)
             else:
-                self.fill(self._unfilled.popleft())
+                break
         self.values.finish()
+
+    def _copy_graph(self, source: Any) -> None:
+        """Lets the shell of a `keras.Function` be filled, when its graph can be.
+
+        One that starts in the middle of another graph comes last: the tensors that it
+        starts from may be copied with that graph.
+        """
+        made = self.memo[id(source)]
+        if self._on_function(source, made):
+            self._given.add(id(source))
+            self._unfilled.append(source)
+        else:
+            self._mapped.append(made)
+            late = internals.starts_inside(source)
+            (self._late if late else self._unfilled).append(source)
 
     def _handler_for(self, kind: type, value: Any) -> Callable[[Any], Any]:
         package = package_of(kind)
@@ -107,6 +143,7 @@ class Copier(PlainCopier):
     def _bases(self) -> tuple[tuple[Any, Callable[[Any], Any]], ...]:
         return (
             (keras.KerasTensor, self._tensor),
+            (internals.Node, self._node),
             (keras.Function, self._keras_function),
             (keras.Operation, self._shell),
             (keras.Variable, self._variable),
@@ -119,9 +156,6 @@ class Copier(PlainCopier):
             (internals.TRACKED_COLLECTIONS, self._tracked),
             *super()._bases(),
         )
-
-    def _tensor(self, value: Any) -> Any:
-        return self._on_tensor(value)
 
     def _shell(self, value: Any) -> Any:
         made = self._empty_operation(value)
@@ -136,16 +170,17 @@ class Copier(PlainCopier):
     def _empty_operation(self, value: Any) -> Any:
         made = object.__new__(type(value))
         self.memo[id(value)] = made
-        fields = vars(made)
+        fields, held = made.__dict__, value.__dict__
         fields["name"] = value.name
         for name in internals.NODE_LISTS:
-            fields[name] = internals.empty_like(vars(value)[name])
+            fields[name] = internals.empty_like(held[name])
+        self.operations.append((value, made))
         return made
 
     def fill(self, source: Any) -> None:
         """Gives the shell of a layer, operation or model its attributes."""
         made = self.memo[id(source)]
-        attributes = internals.authored_first(internals.live_attributes(source))
+        attributes = internals.authored_first(source)
         if id(source) not in self._dropped:
             self._set_attributes(source, made, attributes)
         else:
@@ -163,9 +198,10 @@ class Copier(PlainCopier):
             internals.untrack(made, [*absent.values()])
             for key in absent:
                 del self.memo[key]
-        fields = vars(made)
-        if internals.LOSS_IDS in fields:
-            fields[internals.LOSS_IDS] = {id(loss) for loss in fields[internals.LOSSES]}
+        fields = made.__dict__
+        if fields.get(internals.LOSS_IDS):
+            losses = fields[internals.LOSSES]
+            internals.replace_items(fields[internals.LOSS_IDS], {id(loss) for loss in losses})
 
     def _copy_items(self, value: Any) -> None:
         """Copies what a tracked collection holds, but not the tracker that it reports to."""
@@ -176,26 +212,38 @@ class Copier(PlainCopier):
             self.copy(value)
 
     def _set_attributes(self, source: Any, made: Any, attributes: list[tuple[str, Any]]) -> None:
-        fields = vars(made)
-        skipped = self._skipped.get(id(source), frozenset())
+        fields = made.__dict__
+        slotted = internals.slots_of(type(source))
+        put = partial(internals.set_attribute, made) if slotted else fields.__setitem__
+        special = self._special_fields(source)
+        name = ""
+        try:
+            for name, value in attributes:
+                if name not in special:
+                    put(name, value if type(value) in ATOMS else self.copy(value))
+                elif name in internals.NODE_FIELDS:
+                    self._share_tracker(value, fields[name])
+                elif name in internals.COMPILED_FIELDS:
+                    put(name, None)
+        except Uncopyable as problem:
+            put(name, self._remade_attribute(source, name, problem))
+            names = [other for other, _ in attributes]
+            self._set_attributes(source, made, attributes[names.index(name) + 1 :])
+        except Exception as error:
+            error.add_note(f"while copying attribute '{name}' of '{made.name}'")
+            raise
+
+    def _special_fields(self, source: Any) -> frozenset[str]:
+        """Names the attributes of an operation that are not just copied."""
+        special = internals.NODE_FIELDS
+        if id(source) in self._skipped:
+            special |= self._skipped[id(source)]
         if isinstance(source, keras.Function):
-            skipped |= internals.GRAPH_FIELDS
+            given = id(source) in self._given
+            special |= internals.GRAPH_FIELDS if given else {internals.NODE_KEYS}
         if isinstance(source, internals.Trainer):
-            skipped |= internals.COMPILED_FIELDS
-        for name, value in attributes:
-            if name in internals.NODE_LISTS:
-                self._share_tracker(value, fields[name])
-            elif name not in skipped:
-                try:
-                    internals.set_attribute(made, name, self.copy(value))
-                except Uncopyable as problem:
-                    remade = self._remade_attribute(source, name, problem)
-                    internals.set_attribute(made, name, remade)
-                except Exception as error:
-                    error.add_note(f"while copying attribute '{name}' of '{made.name}'")
-                    raise
-            elif name in internals.COMPILED_FIELDS:
-                fields[name] = None
+            special |= internals.COMPILED_FIELDS
+        return special
 
     def _share_tracker(self, old: Any, new: Any) -> None:
         if isinstance(old, internals.TRACKED_COLLECTIONS):
@@ -222,15 +270,12 @@ class Copier(PlainCopier):
         )
         raise CopyError(message) from problem
 
-    def _structural(self, value: Any) -> Any:
-        made = object.__new__(type(value))
-        self.memo[id(value)] = made
-        for name, item in internals.live_attributes(value).items():
-            internals.set_attribute(made, name, self.copy(item))
-        return made
-
     def _stateful(self, value: Any) -> Any:
         """Copies an object whose variables are its own, also where weights are shared."""
+        while self._sharing:
+            for layer in internals.all_layers(self._sharing.pop()):
+                for variable in internals.layer_state(layer):
+                    self._keep_variable(variable)
         self._own_state += 1
         try:
             return self._structural(value)
@@ -264,23 +309,30 @@ class Copier(PlainCopier):
                 internals.replace_items(kept, items)
 
     def _tracker(self, value: Any) -> Any:
-        made = self._structural(value)
-        vars(made)[internals.STORED_IDS] = {
-            name: {id(item) for item in store} for name, (_, store) in made.config.items()
+        made = object.__new__(type(value))
+        self.memo[id(value)] = made
+        fields, held = made.__dict__, value.__dict__
+        fields.update(held)
+        for name, item in held.items():
+            if type(item) not in ATOMS and name != internals.STORED_IDS:
+                fields[name] = self.copy(item)
+        fields[internals.STORED_IDS] = {
+            name: set(map(id, store)) for name, (_, store) in made.config.items()
         }
         return made
 
     def _variable(self, value: Any) -> Any:
         if self._share and not self._own_state:
-            return self.keep_variable(value)
+            return self._keep_variable(value)
         made = object.__new__(type(value))
         self.memo[id(value)] = made
         self._variables.append((value, made))
-        fields = vars(made)
-        for name, item in vars(value).items():
-            if name != internals.VARIABLE_VALUE:
+        fields, held = made.__dict__, value.__dict__
+        fields.update(held)
+        for name, item in held.items():
+            if type(item) not in ATOMS and name != internals.VARIABLE_VALUE:
                 fields[name] = self.copy(item)
-        raw = vars(value)[internals.VARIABLE_VALUE]
+        raw = held[internals.VARIABLE_VALUE]
         if raw is not None and id(raw) in self.memo:
             fields[internals.VARIABLE_VALUE] = self.memo[id(raw)]
         else:
@@ -289,7 +341,7 @@ class Copier(PlainCopier):
                 self.memo[id(raw)] = fields[internals.VARIABLE_VALUE]
         return made
 
-    def keep_variable(self, value: Any) -> Any:
+    def _keep_variable(self, value: Any) -> Any:
         """Makes a variable and its value their own copies, so that they are shared."""
         raw = vars(value)[internals.VARIABLE_VALUE]
         self.memo[id(value)], self.memo[id(raw)] = value, raw
@@ -297,17 +349,20 @@ class Copier(PlainCopier):
 
     def _tracked(self, value: Any) -> Any:
         """Copies one of Keras's tracked collections without tracking again."""
-        made = type(value)()
+        kind: Any = type(value)
+        made = kind.__new__(kind)
         self.memo[id(value)] = made
-        if isinstance(value, list):
+        if not value:
+            pass
+        elif isinstance(value, list):
             list.extend(made, [self.copy(item) for item in value])
         elif isinstance(value, dict):
             for key, item in value.items():
                 dict.__setitem__(made, self.copy(key), self.copy(item))
         else:
             set.update(made, [self.copy(item) for item in value])
-        for name, item in vars(value).items():
-            vars(made)[name] = self.copy(item)
+        for name, item in value.__dict__.items():
+            made.__dict__[name] = self.copy(item)
         return made
 
     def _tensorflow(self, value: Any) -> Any:

@@ -19,9 +19,10 @@ from ramet.bridge.editedcalls import EditedCalls
 from ramet.bridge.fresh import refresh
 from ramet.bridge.live import is_edited, live_of
 from ramet.bridge.reconfigure import reconfigured
+from ramet.bridge.replay import Replayer
 from ramet.bridge.settle import check_function, compile_alike, name_apart
 from ramet.bridge.transfer import take_over, take_over_adapted
-from ramet.graph import Graph, Layer, Ref
+from ramet.graph import Graph, Layer
 from ramet.graph.reach import pruned
 from ramet.graph.transfer import Transfer, TransferReport
 from ramet.graph.tree import map_tree, same_shape
@@ -73,13 +74,15 @@ def all_records(graph: Graph) -> Iterator[Layer]:
                     waiting.append(record.graph)
 
 
-class EditedBuilder(Builder):
+class EditedBuilder(Replayer):
     """Builds one model of an edited graph."""
 
     def __init__(self, weights: str, graph: Graph) -> None:
         """Starts with nothing built but the layers that edits changed."""
-        super().__init__(weights, graph)
+        super().__init__(weights)
         self.graph = graph
+        self._graphs: dict[int, Graph] = {}
+        self._register(graph)
         self.taken: dict[int, tuple[str, str | None]] = {}
         self._made: dict[tuple[int, int], Any] = {}
         self._remade: list[tuple[Any, Any, str]] = []
@@ -88,10 +91,28 @@ class EditedBuilder(Builder):
         if weights == "share":
             for record in self._records:
                 if not record.apart and isinstance(record.origin, keras.Layer):
-                    self.share(record.origin)
-        for inner in self.graphs.values():
+                    self.copier.share(record.origin)
+        for inner in self._graphs.values():
             self._forget_removed(inner)
         self._place_changed()
+
+    def _register(self, graph: Graph) -> None:
+        """Remembers which graph belongs to which model, nested ones too."""
+        function = live_of(graph).function
+        if id(function) not in self._graphs:
+            self._graphs[id(function)] = graph
+            for layer in graph.layers.values():
+                if layer.graph is not None and not layer.apart:
+                    self._register(layer.graph)
+
+    def give_graph(self, source: Any, made: Any) -> bool:
+        """Gives the copy of a model its graph, if that was edited."""
+        graph = self._graphs.get(id(source))
+        if graph is not None and is_edited(graph):
+            tensors = EditedCalls(self, graph).make()
+            ends = (map_tree(tensors.__getitem__, tree) for tree in (graph.inputs, graph.outputs))
+            self.give(source, *ends)
+        return super().give_graph(source, made)
 
     def _forget_removed(self, graph: Graph) -> None:
         """Lets the new model track only those layers that its graph still has."""
@@ -142,7 +163,7 @@ class EditedBuilder(Builder):
 
     def part(self, name: str) -> Any:
         """Makes a plain Functional model."""
-        tensors = self.make_calls(self.graph)
+        tensors = EditedCalls(self, self.graph).make()
         self.copier.finish()
         self.map_functions()
         self.settle_names()
@@ -166,7 +187,7 @@ class EditedBuilder(Builder):
         """Copies a layer that is another than those with the same origin."""
         weights = "fresh" if self.weights == "fresh" else "copy"
         if record.graph is None or not is_edited(record.graph):
-            return Builder(weights, None).copy(record.origin)
+            return Builder(weights).copy(record.origin)
         builder = EditedBuilder(weights, pruned(record.graph))
         made = builder.whole()
         builder.settle()
@@ -201,12 +222,9 @@ class EditedBuilder(Builder):
         """Counts a call that was made, so that each comes after those that it needs."""
         made = internals.producer(output)
         if made is not None:
-            self.order[id(made[0])] = len(self.order) + _LATER
+            order = self.copier.order
+            order[id(made[0])] = len(order) + _LATER
             self.operations[id(made[0].operation)] = made[0].operation
-
-    def make_calls(self, graph: Graph) -> dict[Ref, Any]:
-        """Makes the calls of a graph again, and only those by running that must be."""
-        return EditedCalls(self, graph).make() if is_edited(graph) else super().make_calls(graph)
 
     def settle(self) -> None:
         """Gives layers that edits brought in or changed their names and weights."""

@@ -31,6 +31,7 @@ class _Copies(Protocol):
     """What `copy_function` needs of the copier."""
 
     memo: dict[int, Any]
+    free: dict[int, dict[str, Any]]
 
     def copy(self, value: Any) -> Any: ...
 
@@ -49,16 +50,20 @@ class _Names(dict[str, Any]):
 
 def copy_function(function: types.FunctionType, copies: _Copies) -> Any:
     """Returns the function itself, or one that is bound to the copies instead."""
-    if not reaches_state(function):
-        copies.memo[id(function)] = function
+    cells, code = function.__closure__ or (), function.__code__
+    holds = cells or function.__defaults__ or function.__kwdefaults__ or function.__dict__
+    if not holds and copies.free.get(id(code)) is function.__globals__:
         return function
-    cells = function.__closure__ or ()
-    closure = tuple(_new_cell(cell, copies) for cell in cells)
+    if not _is_bound(cells) and not reaches_state(function):
+        copies.memo[id(function)] = function
+        copies.free[id(code)] = function.__globals__
+        return function
+    closure = tuple([_new_cell(cell, copies) for cell in cells])
     names = {
         name: copies.copy(value) for name, value in _module_values(function) if reaches_state(value)
     }
     scope = _Names(function.__globals__, names) if names else function.__globals__
-    made = types.FunctionType(function.__code__, scope, function.__name__, None, closure or None)
+    made = types.FunctionType(code, scope, function.__name__, None, closure or None)
     copies.memo[id(function)] = made
     for cell, new_cell in zip(cells, closure, strict=True):
         if new_cell is not cell and not list(_content(new_cell)):
@@ -71,14 +76,20 @@ def copy_function(function: types.FunctionType, copies: _Copies) -> Any:
     return made
 
 
+def _is_bound(cells: tuple[types.CellType, ...]) -> bool:
+    """Tells at a glance whether a closure holds a layer or variable itself."""
+    return any(isinstance(content, internals.STATEFUL) for c in cells for content in _content(c))
+
+
 def _new_cell(cell: types.CellType, copies: _Copies) -> types.CellType:
     """Returns an empty cell in place of one that reaches state, else the same.
 
     Functions that share a cell share the new one too.
     """
-    if not reaches_state(cell):
-        return cell
-    return copies.memo.setdefault(id(cell), types.CellType())
+    made = copies.memo.get(id(cell))
+    if made is None:
+        made = copies.memo[id(cell)] = types.CellType() if reaches_state(cell) else cell
+    return made
 
 
 def reaches_state(value: Any) -> bool:

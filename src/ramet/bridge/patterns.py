@@ -132,7 +132,7 @@ class Replacement:
     def _copy_of(self, layer: Layer) -> Any:
         """Returns the copy that stands for a layer, the same in every match."""
         if layer.identity not in self._copies:
-            made = Builder("copy", None).copy(current(layer))
+            made = Builder("copy").copy(current(layer))
             self._copies[layer.identity] = made
             self.records[id(made)] = layer
         return self._copies[layer.identity]

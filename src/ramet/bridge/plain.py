@@ -8,6 +8,7 @@ import enum
 import functools
 import inspect
 import io
+import operator
 import pickle
 import types
 import weakref
@@ -22,7 +23,7 @@ from ramet.bridge import functions, internals
 
 _MISSING: Any = object()
 
-_ATOMS: frozenset[type] = frozenset(
+ATOMS: frozenset[type] = frozenset(
     {
         type(None),
         bool,
@@ -63,9 +64,11 @@ class PlainCopier:
     def __init__(self) -> None:
         """Starts with nothing copied."""
         self.memo: dict[int, Any] = {}
+        self.free: dict[int, dict[str, Any]] = {}
+        """Module names of code that reaches no layer by them, by the code's id."""
         self._kept: list[Any] = []
         self._handlers: dict[type, Callable[[Any], Any]] = {
-            **dict.fromkeys(_ATOMS, self._same),
+            **dict.fromkeys(ATOMS, self._same),
             list: self._list,
             dict: self._dict,
             tuple: self._tuple,
@@ -84,7 +87,7 @@ class PlainCopier:
     def copy(self, value: Any) -> Any:
         """Returns the copy of a value; the same one whenever it is asked for."""
         kind = type(value)
-        if kind in _ATOMS:
+        if kind in ATOMS:
             return value
         found = self.memo.get(id(value), _MISSING)
         if found is not _MISSING:
@@ -126,29 +129,39 @@ class PlainCopier:
     def _list(self, value: list[Any]) -> list[Any]:
         made: list[Any] = []
         self.memo[id(value)] = made
-        made.extend([self.copy(item) for item in value])
+        if value:
+            made.extend([self.copy(item) for item in value])
         return made
 
     def _dict(self, value: dict[Any, Any]) -> dict[Any, Any]:
         made: dict[Any, Any] = {}
         self.memo[id(value)] = made
-        for key, item in value.items():
-            made[self.copy(key)] = self.copy(item)
+        if value:
+            self._fill_dict(made, value)
         return made
 
-    def _ordered_dict(self, value: Any) -> Any:
-        made = type(value)()
-        self.memo[id(value)] = made
+    def _fill_dict(self, made: dict[Any, Any], value: dict[Any, Any]) -> None:
         for key, item in value.items():
-            made[self.copy(key)] = self.copy(item)
+            copied = item if type(item) in ATOMS else self.copy(item)
+            made[key if type(key) is str else self.copy(key)] = copied
+
+    def _ordered_dict(self, value: Any) -> Any:
+        made = self.memo[id(value)] = type(value)()
+        if value:
+            self._fill_dict(made, value)
         return made
 
     def _tuple(self, value: tuple[Any, ...]) -> tuple[Any, ...]:
-        made = [self.copy(item) for item in value]
-        if all(old is new for old, new in zip(value, made, strict=True)):
+        for item in value:
+            if type(item) not in ATOMS:
+                break
+        else:
+            return value
+        made = tuple([self.copy(item) for item in value])
+        if all(map(operator.is_, value, made)):
             return value
         # A tuple can hold itself only through something that was copied above.
-        return self.memo.setdefault(id(value), tuple(made))
+        return self.memo.setdefault(id(value), made)
 
     def _named_tuple(self, value: Any) -> Any:
         if not hasattr(type(value), "_make"):
@@ -219,6 +232,22 @@ class PlainCopier:
             *[self.copy(item) for item in value.args],
             **{name: self.copy(item) for name, item in value.keywords.items()},
         )
+        return made
+
+    def _structural(self, value: Any) -> Any:
+        """Copies an object attribute by attribute, whatever its class does to them."""
+        made = object.__new__(type(value))
+        self.memo[id(value)] = made
+        if internals.slots_of(type(value)):
+            for name, item in internals.live_attributes(value).items():
+                internals.set_attribute(made, name, self.copy(item))
+        else:
+            held = value.__dict__
+            fields = made.__dict__
+            fields.update(held)
+            for name, item in held.items():
+                if type(item) not in ATOMS:
+                    fields[name] = self.copy(item)
         return made
 
     def _by_reduction(self, value: Any) -> Any:

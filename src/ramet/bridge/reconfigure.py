@@ -103,4 +103,4 @@ def current(layer: Layer) -> Any:
 
 def _own(value: Any) -> Any:
     """Returns a layer that is given as an argument as a copy, and all else as it is."""
-    return Builder("copy", None).copy(value) if isinstance(value, keras.Layer) else value
+    return Builder("copy").copy(value) if isinstance(value, keras.Layer) else value

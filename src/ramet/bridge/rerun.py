@@ -14,6 +14,7 @@ from ramet.bridge import internals
 from ramet.bridge.build import Builder, copy_fresh
 from ramet.bridge.live import live_of
 from ramet.bridge.remake import remake
+from ramet.bridge.replay import Replayer
 from ramet.bridge.settle import check_function, compile_alike
 from ramet.bridge.trace import has_graph, trace
 from ramet.errors import GraphError, OptionError
@@ -63,7 +64,7 @@ class Rerun:
     def _model(self, model: Any, input_tensors: Any = None) -> Any:
         graph = trace(model)
         live = live_of(graph)
-        builder = Builder("copy", graph)
+        builder = Replayer("copy")
         builder.copier.skip(model, internals.COMPILE_FIELDS)
         inputs = self._inputs(graph, builder, input_tensors)
         flat = (keras.tree.flatten(tree) for tree in (graph.inputs, inputs))
@@ -81,7 +82,7 @@ class Rerun:
         outputs = map_tree(tensors.__getitem__, graph.outputs)
         for old, new in self._made.items():
             builder.copier.memo[old] = new
-        builder.results[id(live.function)] = (inputs, outputs)
+        builder.give(live.function, inputs, outputs)
         made = builder.copy(model)
         check_function(made, "let the functions give every new layer a name of its own")
         made = internals.adopt_layers(made, [*self._made.values()])
@@ -96,7 +97,7 @@ class Rerun:
                 "calls for call_function yet; build it or pass input_tensors"
             )
             raise OptionError(message)
-        builder = Builder("copy", None)
+        builder = Builder("copy")
         builder.copier.skip(model, internals.COMPILE_FIELDS)
         for layer in internals.sublayers_of(model):
             if not isinstance(layer, keras.layers.InputLayer):
@@ -112,7 +113,7 @@ class Rerun:
         compile_alike(model, made, builder.copier)
         return made
 
-    def _inputs(self, graph: Graph, builder: Builder, given: Any) -> Tree:
+    def _inputs(self, graph: Graph, builder: Replayer, given: Any) -> Tree:
         """Returns the new model's inputs, in the structure of the old ones."""
         if given is None:
             return map_tree(lambda ref: builder.tensor(_live_tensor(graph, ref)), graph.inputs)
@@ -132,7 +133,7 @@ class Rerun:
         by_ref = dict(zip(refs, map(_as_input, new), strict=True))
         return map_tree(by_ref.__getitem__, graph.inputs)
 
-    def _run(self, graph: Graph, call: Call, builder: Builder, tensors: dict[Ref, Any]) -> None:
+    def _run(self, graph: Graph, call: Call, builder: Replayer, tensors: dict[Ref, Any]) -> None:
         record = graph.layers[cast("str", call.layer)]
         layer = self._new_layer(record.origin)
 

@@ -1,6 +1,6 @@
 """From a Keras model to a Graph. Reads the model; calls and changes nothing."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -82,24 +82,11 @@ def _why_no_graph(model: Any) -> str:
     )
 
 
-def trace_tensors(tensors: Iterable[Any]) -> Graph:
-    """Reads the graph above some symbolic tensors, back to where it starts."""
-    outputs = list(tensors)
-    recorder = _Recorder([], {})
-    recorder.record(outputs)
-    return recorder.graph("tensors", (), outputs, Live())
-
-
 def trace_between(inputs: list[Any], outputs: Any) -> Graph:
     """Reads the graph between some symbolic inputs and some outputs."""
     recorder = _Recorder(inputs, {})
     recorder.record(keras.tree.flatten(outputs))
     return recorder.graph("function", inputs, outputs, Live())
-
-
-def trace_function(function: Any) -> Graph:
-    """Reads the graph of a `keras.Function`, be it a model or not."""
-    return _trace_function(function, {})
 
 
 def _trace_function(model: Any, traced: dict[int, Graph]) -> Graph:

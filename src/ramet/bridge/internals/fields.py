@@ -11,6 +11,9 @@ from keras.src.utils import tracking
 NODE_LISTS = ("_inbound_nodes", "_outbound_nodes")
 """Calls of an operation. They are made by replay, not copied."""
 
+NODE_FIELDS = frozenset(NODE_LISTS)
+"""The same, as a set."""
+
 TRACKING_FIELDS = frozenset({"_layers", "_tracker", *NODE_LISTS})
 """Where a model keeps the layers that it tracks, or a list that knows of them."""
 
@@ -27,6 +30,9 @@ GRAPH_FIELDS = frozenset(
     }
 )
 """What `keras.Function` knows of its graph. Made anew from the replayed calls."""
+
+NODE_KEYS = "_nodes"
+"""The set of keys under which a `keras.Function` knows its nodes, made of ids."""
 
 COMPILED_FIELDS = frozenset({"train_function", "test_function", "predict_function", "_jax_state"})
 """Compiled functions of a model, bound to its variables, and JAX's state of a
@@ -109,12 +115,20 @@ def live_attributes(obj: Any) -> dict[str, Any]:
     return attributes
 
 
-def authored_first(attributes: dict[str, Any]) -> list[tuple[str, Any]]:
-    """Lists attributes, TensorFlow's own records of them last.
+def authored_first(operation: Any) -> list[tuple[str, Any]]:
+    """Lists the attributes of an operation, TensorFlow's own records of them last.
 
     So that what cannot be copied is found under the name that the author gave it.
     """
-    return sorted(attributes.items(), key=lambda item: item[0].startswith("_self_"))
+    fields = live_attributes(operation) if slots_of(type(operation)) else vars(operation)
+    attributes = [*fields.items()]
+    if "_self_setattr_tracking" in fields:
+        attributes.sort(key=_is_tensorflow_record)
+    return attributes
+
+
+def _is_tensorflow_record(attribute: tuple[str, Any]) -> bool:
+    return attribute[0].startswith("_self_")
 
 
 def set_attribute(obj: Any, name: str, value: Any) -> None:

@@ -22,6 +22,86 @@ def producer(tensor: Any) -> tuple[Any, int] | None:
     return node, history.tensor_index
 
 
+HISTORY = "_keras_history"
+"""Where a symbolic tensor knows which call made it."""
+
+NO_HISTORY = KerasHistory(None, 0, 0)
+"""The history of a tensor that no call made."""
+
+
+def node_of(history: Any) -> Any | None:
+    """Returns the node that a history tells of."""
+    operation = history.operation
+    return None if operation is None else operation._inbound_nodes[history.node_index]
+
+
+def add_call(operation: Any, node: Any) -> int:
+    """Adds a node to the calls of an operation, and returns its position."""
+    nodes = operation._inbound_nodes
+    _append(nodes, node)
+    return len(nodes) - 1
+
+
+def add_uses(node: Any) -> None:
+    """Adds a node to the uses of every operation whose tensors it takes."""
+    for tensor in node.arguments.keras_tensors:
+        operation = tensor._keras_history.operation
+        if operation is not None:
+            _append(operation._outbound_nodes, node)
+
+
+def _append(nodes: Any, node: Any) -> None:
+    """Adds a node to a list, past the tracker that the list may report to."""
+    if hasattr(nodes, "_storage"):  # TensorFlow wraps the list, and counts its changes.
+        nodes.append(node)
+    else:
+        list.append(nodes, node)
+
+
+def _plain(nodes: Any) -> Any:
+    """Returns the plain list inside of one that TensorFlow wraps."""
+    return getattr(nodes, "_storage", nodes)
+
+
+def has_several_calls(operation: Any) -> bool:
+    """Tells whether an operation is called, or used, more than once."""
+    return len(operation._inbound_nodes) > 1 or len(operation._outbound_nodes) > 1
+
+
+def order_uses(source: Any, made: Any, copies: dict[int, Any]) -> None:
+    """Puts the uses of the copy of an operation into the source's order, if it has all."""
+    uses = [copies[id(node)] for node in source._outbound_nodes if id(node) in copies]
+    found = _plain(made._outbound_nodes)
+    if {id(node) for node in found} == {id(node) for node in uses}:
+        list.__setitem__(found, slice(None), uses)
+
+
+def key_nodes(function: Any) -> None:
+    """Lets a `keras.Function` know its nodes by keys, which are made of ids."""
+    fields = vars(function)
+    fields["_nodes"] = {
+        make_node_key(node.operation, node_index(node))
+        for nodes in fields["_nodes_by_depth"].values()
+        for node in nodes
+    }
+
+
+def graph_with(node: Any, operations: list[Any]) -> Any | None:
+    """Returns the one of some models and layers that has a node in its graph."""
+    for function in operations:
+        if isinstance(function, keras.Function) and any(
+            node in nodes for nodes in function._nodes_by_depth.values()
+        ):
+            return function
+    return None
+
+
+def starts_inside(function: Any) -> list[Any]:
+    """Returns the inputs of a `keras.Function` that are made by calls of others."""
+    nodes = ((tensor, producer(tensor)) for tensor in function._inputs)
+    return [tensor for tensor, made in nodes if made is not None and not made[0].is_input]
+
+
 def is_context_default(operation: Any, name: str, value: Any) -> bool:
     """Tells whether an argument that Keras hands on has the default of `call`."""
     if name not in getattr(operation, "_call_context_args", ("training",)):
@@ -207,7 +287,7 @@ def order_nodes(operation: Any, rank: dict[int, int]) -> None:
     ordered = sorted(nodes, key=lambda node: rank.get(id(node), len(rank)))
     if all(old is new for old, new in zip(nodes, ordered, strict=True)):
         return
-    getattr(nodes, "_storage", nodes)[:] = ordered  # where TensorFlow wraps a list
+    list.__setitem__(_plain(nodes), slice(None), ordered)
     for index, node in enumerate(ordered):
         for position, tensor in enumerate(node.outputs):
             tensor._keras_history = KerasHistory(operation, index, position)
@@ -221,7 +301,7 @@ def count_calls(operation: Any) -> tuple[int, int]:
 def forget_calls(operation: Any, calls: int, uses: int) -> None:
     """Forgets all but the first calls of an operation, and uses of it."""
     for nodes, kept in ((operation._inbound_nodes, calls), (operation._outbound_nodes, uses)):
-        del getattr(nodes, "_storage", nodes)[kept:]
+        del _plain(nodes)[kept:]
 
 
 def calls_of(operation: Any) -> list[Any]:

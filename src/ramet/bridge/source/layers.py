@@ -172,7 +172,7 @@ class LayerWriter:
 
         def make() -> Any:
             with internals.untouched_names():
-                return Builder("copy", None).copy(layer)
+                return Builder("copy").copy(layer)
 
         make.__name__ = make.__qualname__ = f"make_{layer.name}"
         said = f"a function that makes the layer '{layer.name}' ({type(layer).__name__})"
