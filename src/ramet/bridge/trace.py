@@ -89,6 +89,11 @@ def trace_between(inputs: list[Any], outputs: Any) -> Graph:
     return recorder.graph("function", inputs, outputs, Live())
 
 
+def trace_function(function: Any) -> Graph:
+    """Reads the graph of a `keras.Function`, be it a model or not."""
+    return _trace_function(function, {})
+
+
 def _trace_function(model: Any, traced: dict[int, Graph]) -> Graph:
     """Traces a model that has a graph; `traced` holds the nested ones met so far."""
     found = traced.get(id(model))
