@@ -9,7 +9,6 @@ no chain of layers is too long for Python's stack.
 import threading
 from collections import deque
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import keras
@@ -153,7 +152,9 @@ class Copier(NodeCopier):
             (internals.RandomInitializer, self._initializer),
             (internals.KerasSaveable, self._structural),
             (keras.random.SeedGenerator, self._structural),
-            (internals.TRACKED_COLLECTIONS, self._tracked),
+            (internals.TRACKED_LIST, self._tracked_list),
+            (internals.TRACKED_DICTS, self._tracked_dict),
+            (internals.TRACKED_SET, self._tracked_set),
             *super()._bases(),
         )
 
@@ -173,7 +174,8 @@ class Copier(NodeCopier):
         fields, held = made.__dict__, value.__dict__
         fields["name"] = value.name
         for name in internals.NODE_LISTS:
-            fields[name] = internals.empty_like(held[name])
+            nodes = held[name]
+            fields[name] = self.memo[id(nodes)] = internals.empty_like(nodes)
         self.operations.append((value, made))
         return made
 
@@ -198,6 +200,8 @@ class Copier(NodeCopier):
             internals.untrack(made, [*absent.values()])
             for key in absent:
                 del self.memo[key]
+        for name in internals.NODE_LISTS:
+            self._share_tracker(source.__dict__[name], made.__dict__[name])
         fields = made.__dict__
         if fields.get(internals.LOSS_IDS):
             losses = fields[internals.LOSSES]
@@ -212,38 +216,39 @@ class Copier(NodeCopier):
             self.copy(value)
 
     def _set_attributes(self, source: Any, made: Any, attributes: list[tuple[str, Any]]) -> None:
-        fields = made.__dict__
         slotted = internals.slots_of(type(source))
-        put = partial(internals.set_attribute, made) if slotted else fields.__setitem__
-        special = self._special_fields(source)
+        fields = made.__dict__
+        skipped = self._skipped_fields(source)
         name = ""
         try:
             for name, value in attributes:
-                if name not in special:
-                    put(name, value if type(value) in ATOMS else self.copy(value))
-                elif name in internals.NODE_FIELDS:
-                    self._share_tracker(value, fields[name])
-                elif name in internals.COMPILED_FIELDS:
-                    put(name, None)
+                if name in skipped:
+                    if name in internals.COMPILED_FIELDS:
+                        fields[name] = None
+                elif type(value) in ATOMS:
+                    fields[name] = value
+                else:
+                    fields[name] = self.copy(value)
         except Uncopyable as problem:
-            put(name, self._remade_attribute(source, name, problem))
+            fields[name] = self._remade_attribute(source, name, problem)
             names = [other for other, _ in attributes]
             self._set_attributes(source, made, attributes[names.index(name) + 1 :])
         except Exception as error:
             error.add_note(f"while copying attribute '{name}' of '{made.name}'")
             raise
+        for slot in slotted:
+            if slot in fields:
+                object.__setattr__(made, slot, fields.pop(slot))
 
-    def _special_fields(self, source: Any) -> frozenset[str]:
+    def _skipped_fields(self, source: Any) -> frozenset[str]:
         """Names the attributes of an operation that are not just copied."""
-        special = internals.NODE_FIELDS
-        if id(source) in self._skipped:
-            special |= self._skipped[id(source)]
+        skipped = self._skipped.get(id(source), frozenset())
         if isinstance(source, keras.Function):
             given = id(source) in self._given
-            special |= internals.GRAPH_FIELDS if given else {internals.NODE_KEYS}
+            skipped |= internals.GRAPH_FIELDS if given else {internals.NODE_KEYS}
         if isinstance(source, internals.Trainer):
-            special |= internals.COMPILED_FIELDS
-        return special
+            skipped |= internals.COMPILED_FIELDS
+        return skipped
 
     def _share_tracker(self, old: Any, new: Any) -> None:
         if isinstance(old, internals.TRACKED_COLLECTIONS):
@@ -313,12 +318,17 @@ class Copier(NodeCopier):
         self.memo[id(value)] = made
         fields, held = made.__dict__, value.__dict__
         fields.update(held)
+        stores, ids = {}, {}
+        for key, (test, store) in held[internals.STORES].items():
+            copied = self.copy(store)
+            stores[key] = (self.copy(test), copied)
+            ids[key] = set(map(id, copied))
+        self.memo[id(held[internals.STORES])] = stores
         for name, item in held.items():
-            if type(item) not in ATOMS and name != internals.STORED_IDS:
+            if name == internals.STORED_IDS:
+                fields[name] = ids
+            elif type(item) not in ATOMS:
                 fields[name] = self.copy(item)
-        fields[internals.STORED_IDS] = {
-            name: set(map(id, store)) for name, (_, store) in made.config.items()
-        }
         return made
 
     def _variable(self, value: Any) -> Any:
@@ -347,22 +357,32 @@ class Copier(NodeCopier):
         self.memo[id(value)], self.memo[id(raw)] = value, raw
         return value
 
-    def _tracked(self, value: Any) -> Any:
-        """Copies one of Keras's tracked collections without tracking again."""
+    def _tracked_list(self, value: Any) -> Any:
+        """Copies one of Keras's tracked lists without tracking again."""
+        made = list.__new__(type(value))
+        self.memo[id(value)] = made
+        if value:
+            list.extend(made, [self.copy(item) for item in value])
+        return self._with_tracker(value, made)
+
+    def _tracked_dict(self, value: Any) -> Any:
         kind: Any = type(value)
         made = kind.__new__(kind)
         self.memo[id(value)] = made
-        if not value:
-            pass
-        elif isinstance(value, list):
-            list.extend(made, [self.copy(item) for item in value])
-        elif isinstance(value, dict):
-            for key, item in value.items():
-                dict.__setitem__(made, self.copy(key), self.copy(item))
-        else:
+        for key, item in value.items():
+            dict.__setitem__(made, self.copy(key), self.copy(item))
+        return self._with_tracker(value, made)
+
+    def _tracked_set(self, value: Any) -> Any:
+        made = set.__new__(type(value))
+        self.memo[id(value)] = made
+        if value:
             set.update(made, [self.copy(item) for item in value])
+        return self._with_tracker(value, made)
+
+    def _with_tracker(self, value: Any, made: Any) -> Any:
         for name, item in value.__dict__.items():
-            made.__dict__[name] = self.copy(item)
+            setattr(made, name, self.memo.get(id(item)) or self.copy(item))
         return made
 
     def _tensorflow(self, value: Any) -> Any:

@@ -27,6 +27,10 @@ _PLAIN = (type(None), bool, int, float, complex, str, bytes, type, types.ModuleT
 """Types whose instances hold nothing."""
 
 
+_EMPTY = object()
+"""What an empty cell holds."""
+
+
 class _Copies(Protocol):
     """What `copy_function` needs of the copier."""
 
@@ -48,48 +52,79 @@ class _Names(dict[str, Any]):
         return self._module_names[name]
 
 
+def is_free(function: types.FunctionType, copies: _Copies) -> bool:
+    """Tells whether a function holds nothing and is known to reach nothing by name."""
+    return copies.free.get(id(function.__code__)) is function.__globals__ and not (
+        function.__closure__
+        or function.__defaults__
+        or function.__kwdefaults__
+        or function.__dict__
+    )
+
+
 def copy_function(function: types.FunctionType, copies: _Copies) -> Any:
     """Returns the function itself, or one that is bound to the copies instead."""
-    cells, code = function.__closure__ or (), function.__code__
-    holds = cells or function.__defaults__ or function.__kwdefaults__ or function.__dict__
-    if not holds and copies.free.get(id(code)) is function.__globals__:
-        return function
-    if not _is_bound(cells) and not reaches_state(function):
-        copies.memo[id(function)] = function
-        copies.free[id(code)] = function.__globals__
-        return function
-    closure = tuple([_new_cell(cell, copies) for cell in cells])
-    names = {
-        name: copies.copy(value) for name, value in _module_values(function) if reaches_state(value)
-    }
-    scope = _Names(function.__globals__, names) if names else function.__globals__
-    made = types.FunctionType(code, scope, function.__name__, None, closure or None)
-    copies.memo[id(function)] = made
-    for cell, new_cell in zip(cells, closure, strict=True):
-        if new_cell is not cell and not list(_content(new_cell)):
-            new_cell.cell_contents = copies.copy(cell.cell_contents)
-    made.__defaults__ = copies.copy(function.__defaults__)
-    made.__kwdefaults__ = copies.copy(function.__kwdefaults__)
-    for name in ("__qualname__", "__module__", "__doc__", "__annotations__"):
-        setattr(made, name, getattr(function, name))
-    made.__dict__.update({name: copies.copy(value) for name, value in function.__dict__.items()})
-    return made
+    cells = function.__closure__ or ()
+    bound = [_is_bound(cell) for cell in cells]
+    if any(bound) or reaches_state(function):
+        return _bound_anew(function, cells, bound, copies)
+    copies.free[id(function.__code__)] = function.__globals__
+    copies.memo[id(function)] = function
+    return function
 
 
-def _is_bound(cells: tuple[types.CellType, ...]) -> bool:
-    """Tells at a glance whether a closure holds a layer or variable itself."""
-    return any(isinstance(content, internals.STATEFUL) for c in cells for content in _content(c))
+def _bound_anew(
+    function: types.FunctionType,
+    cells: tuple[types.CellType, ...],
+    bound: list[bool],
+    copies: _Copies,
+) -> Any:
+    """Makes a function again, bound to the copies of what it reaches.
 
-
-def _new_cell(cell: types.CellType, copies: _Copies) -> types.CellType:
-    """Returns an empty cell in place of one that reaches state, else the same.
-
-    Functions that share a cell share the new one too.
+    A cell that reaches nothing stays the same. Functions that share one that does share
+    the new one too.
     """
-    made = copies.memo.get(id(cell))
-    if made is None:
-        made = copies.memo[id(cell)] = types.CellType() if reaches_state(cell) else cell
+    memo, code, scope = copies.memo, function.__code__, function.__globals__
+    if copies.free.get(id(code)) is not scope:
+        values = _module_values(function)
+        names = {name: copies.copy(value) for name, value in values if reaches_state(value)}
+        if names:
+            scope = _Names(scope, names)
+        else:
+            copies.free[id(code)] = scope
+    closure: list[types.CellType] = []
+    empty: list[tuple[types.CellType, types.CellType]] = []
+    for cell, is_bound in zip(cells, bound, strict=True):
+        made_cell = memo.get(id(cell))
+        if made_cell is None:
+            if is_bound or reaches_state(cell):
+                made_cell = types.CellType()
+                empty.append((cell, made_cell))
+            else:
+                made_cell = cell
+            memo[id(cell)] = made_cell
+        closure.append(made_cell)
+    made = types.FunctionType(code, scope, function.__name__, None, tuple(closure) or None)
+    memo[id(function)] = made
+    for cell, made_cell in empty:
+        made_cell.cell_contents = copies.copy(cell.cell_contents)
+    if function.__defaults__:
+        made.__defaults__ = copies.copy(function.__defaults__)
+    if function.__kwdefaults__:
+        made.__kwdefaults__ = copies.copy(function.__kwdefaults__)
+    made.__qualname__, made.__module__ = function.__qualname__, function.__module__
+    made.__doc__, made.__annotations__ = function.__doc__, function.__annotations__
+    for name, value in function.__dict__.items():
+        made.__dict__[name] = copies.copy(value)
     return made
+
+
+def _is_bound(cell: types.CellType) -> bool:
+    """Tells at a glance whether a cell holds a layer or variable, or a method of one."""
+    content = _content(cell)
+    if type(content) is types.MethodType:
+        content = content.__self__
+    return isinstance(content, internals.STATEFUL)
 
 
 def reaches_state(value: Any) -> bool:
@@ -121,7 +156,7 @@ def _parts(value: Any) -> Iterator[Any]:
         yield from (value.__defaults__, value.__kwdefaults__, value.__dict__)
         yield from (part for _, part in _module_values(value))
     elif isinstance(value, types.CellType):
-        yield from _content(value)
+        yield _content(value)
     elif isinstance(value, types.MethodType):
         yield from (value.__self__, value.__func__)
     elif isinstance(value, weakref.ReferenceType):
@@ -139,11 +174,12 @@ def _parts(value: Any) -> Iterator[Any]:
         yield from (getattr(value, name, None) for name in ("__wrapped__", "python_function"))
 
 
-def _content(cell: types.CellType) -> Iterator[Any]:
+def _content(cell: types.CellType) -> Any:
+    """Returns what a cell holds, or `_EMPTY` if its variable was not assigned yet."""
     try:
-        yield cell.cell_contents
+        return cell.cell_contents
     except ValueError:
-        return  # The cell is empty: its variable has not been assigned yet.
+        return _EMPTY
 
 
 def _module_values(function: types.FunctionType) -> Iterator[tuple[str, Any]]:

@@ -12,7 +12,7 @@ import operator
 import pickle
 import types
 import weakref
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -67,7 +67,10 @@ class PlainCopier:
         self.free: dict[int, dict[str, Any]] = {}
         """Module names of code that reaches no layer by them, by the code's id."""
         self._kept: list[Any] = []
-        self._handlers: dict[type, Callable[[Any], Any]] = {
+        self._handlers: defaultdict[type, Callable[[Any], Any]] = defaultdict(
+            lambda: self._copy_first
+        )
+        self._handlers |= {
             **dict.fromkeys(ATOMS, self._same),
             list: self._list,
             dict: self._dict,
@@ -90,11 +93,12 @@ class PlainCopier:
         if kind in ATOMS:
             return value
         found = self.memo.get(id(value), _MISSING)
-        if found is not _MISSING:
-            return found
-        handler = self._handlers.get(kind)
-        if handler is None:
-            handler = self._handlers[kind] = self._handler_for(kind, value)
+        return found if found is not _MISSING else self._handlers[kind](value)
+
+    def _copy_first(self, value: Any) -> Any:
+        """Copies the first object of a kind, and remembers how."""
+        kind = type(value)
+        handler = self._handlers[kind] = self._handler_for(kind, value)
         return handler(value)
 
     def _handler_for(self, kind: type, value: Any) -> Callable[[Any], Any]:
@@ -136,26 +140,21 @@ class PlainCopier:
     def _dict(self, value: dict[Any, Any]) -> dict[Any, Any]:
         made: dict[Any, Any] = {}
         self.memo[id(value)] = made
-        if value:
-            self._fill_dict(made, value)
-        return made
-
-    def _fill_dict(self, made: dict[Any, Any], value: dict[Any, Any]) -> None:
         for key, item in value.items():
-            copied = item if type(item) in ATOMS else self.copy(item)
-            made[key if type(key) is str else self.copy(key)] = copied
+            made[key if type(key) is str else self.copy(key)] = (
+                item if type(item) in ATOMS else self.copy(item)
+            )
+        return made
 
     def _ordered_dict(self, value: Any) -> Any:
         made = self.memo[id(value)] = type(value)()
         if value:
-            self._fill_dict(made, value)
+            for key, item in value.items():
+                made[self.copy(key)] = self.copy(item)
         return made
 
     def _tuple(self, value: tuple[Any, ...]) -> tuple[Any, ...]:
-        for item in value:
-            if type(item) not in ATOMS:
-                break
-        else:
+        if ATOMS.issuperset(map(type, value)):
             return value
         made = tuple([self.copy(item) for item in value])
         if all(map(operator.is_, value, made)):
@@ -202,7 +201,9 @@ class PlainCopier:
         made.flags.writeable = value.flags.writeable
         return made
 
-    def _function(self, value: Any) -> Any:
+    def _function(self, value: types.FunctionType) -> Any:
+        if functions.is_free(value, self):
+            return value
         return functions.copy_function(value, self)
 
     def _method(self, value: types.MethodType) -> types.MethodType:

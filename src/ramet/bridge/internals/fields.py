@@ -68,6 +68,9 @@ ID_KEYED_FIELDS = frozenset(
 LOSS_IDS = "_loss_ids"
 """Ids of the tensors in a layer's list of losses."""
 
+STORES = "config"
+"""What a `Tracker` puts into which list: tests and lists, by name."""
+
 STORED_IDS = "stored_ids"
 """Ids of what a `Tracker` holds, by store."""
 
@@ -82,6 +85,10 @@ TRACKED_COLLECTIONS: tuple[type, ...] = tuple(
     kind for name, kind in vars(tracking).items() if name.startswith("Tracked")
 )
 """What Keras turns a layer's lists, dicts and sets into. They report to a tracker."""
+
+TRACKED_LIST = tracking.TrackedList
+TRACKED_DICTS = tuple(kind for kind in TRACKED_COLLECTIONS if issubclass(kind, dict))
+TRACKED_SET = tracking.TrackedSet
 
 STATEFUL = (
     keras.Variable,
