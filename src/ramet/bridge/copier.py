@@ -129,7 +129,7 @@ class Copier(NodeCopier):
     def _handler_for(self, kind: type, value: Any) -> Callable[[Any], Any]:
         package = package_of(kind)
         if package == "tensorflow":  # before all else: some of its wrappers are tuples
-            return self._tensorflow
+            return self._list_wrapper if internals.is_list_wrapper(value) else self._tensorflow
         handler = super()._handler_for(kind, value)
         if handler != self._by_reduction:
             return handler
@@ -383,6 +383,17 @@ class Copier(NodeCopier):
     def _with_tracker(self, value: Any, made: Any) -> Any:
         for name, item in value.__dict__.items():
             setattr(made, name, self.memo.get(id(item)) or self.copy(item))
+        return made
+
+    def _list_wrapper(self, value: Any) -> Any:
+        """Copies a list that TensorFlow wrapped.
+
+        Not by its constructor, which tracks what it is given: shells have no tracker yet.
+        """
+        made = self.memo[id(value)] = internals.empty_like(value)
+        for name, item in value.__dict__.items():
+            if name != internals.SENTINEL:
+                made.__dict__[name] = self.copy(item)
         return made
 
     def _tensorflow(self, value: Any) -> Any:

@@ -200,28 +200,31 @@ def is_tensorflow_structure(value: Any) -> bool:
     return named or isinstance(value, sys.modules["tensorflow"].Module)
 
 
+SENTINEL = "_self_attribute_sentinel"
+"""Where TensorFlow's wrapped lists keep who is to be told of changes."""
+
+
+def is_list_wrapper(value: Any) -> bool:
+    """Tells whether a value is a list that TensorFlow wrapped."""
+    return type(value).__name__ == "ListWrapper"
+
+
 def empty_like(nodes: Any) -> Any:
     """Returns an empty list of the same class; TensorFlow wraps some lists."""
-    wrapped = type(nodes).__name__ == "ListWrapper"
-    return type(nodes)([]) if wrapped else type(nodes)()
+    return type(nodes)([]) if is_list_wrapper(nodes) else type(nodes)()
 
 
 def tensorflow_wrapper(value: Any) -> Any | None:
-    """Returns the plain content of a list, dict or tuple that TensorFlow wrapped."""
-    plain = {"ListWrapper": list, "_DictWrapper": dict, "_TupleWrapper": tuple}
+    """Returns the plain content of a dict or tuple that TensorFlow wrapped."""
+    plain = {"_DictWrapper": dict, "_TupleWrapper": tuple}
     kind = plain.get(type(value).__name__)
     return None if kind is None else kind(value)
 
 
 def wrap_alike(wrapper: Any, content: Any) -> Any:
-    """Wraps a list, dict or tuple as TensorFlow did, with what it knows of changes."""
+    """Wraps a dict or tuple as TensorFlow did, with what it knows of changes."""
     made = type(wrapper)(content)
-    for name in (
-        "_self_non_string_key",
-        "_self_external_modification",
-        "_non_append_mutation_value",
-        "_external_modification_value",
-    ):
+    for name in ("_self_non_string_key", "_self_external_modification"):
         if hasattr(wrapper, name):
             setattr(made, name, getattr(wrapper, name))
     return made
