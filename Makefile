@@ -3,13 +3,15 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test check oldest clean
+.PHONY: help demo test check oldest bench clean
 
 # The interpreter that makes the virtual environments; the first that is new enough is taken.
 PYTHON ?=
 # What `make test` runs, and further arguments for pytest: make test BACKENDS=jax ARGS="-k clone"
 BACKENDS ?= jax tensorflow torch
 ARGS ?=
+# Anything here makes `make bench` a short one.
+QUICK ?=
 
 VENV := .venv
 DEMO_VENV := .venv-demo
@@ -67,9 +69,12 @@ test: $(VENV)/.stamp ## run the tests on every backend
 oldest: $(OLDEST_VENV)/.stamp ## run the tests with the oldest Keras that is supported
 	@KERAS_BACKEND=torch $(OLDEST_VENV)/bin/python -m pytest $(ARGS)
 
+bench: $(VENV)/.stamp ## compare the times of copying models on every backend
+	$(VENV)/bin/python -m benchmarks --backends $(BACKENDS) $(if $(QUICK),--quick) $(ARGS)
+
 clean: ## remove environments, caches and build products
 	rm -rf $(VENV) $(DEMO_VENV) $(OLDEST_VENV) build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
-	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamps make an environment again when what it is made from has changed.
 $(VENV)/.stamp: pyproject.toml constraints.txt

@@ -1,0 +1,40 @@
+"""The versions and the machine that figures belong to."""
+
+import os
+import platform
+import re
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+PACKAGES = ("ramet", "keras", "jax", "tensorflow", "tensorflow-cpu", "torch", "numpy")
+
+
+def versions() -> dict[str, str]:
+    """Lists the versions of Python and of the packages that are installed."""
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def machine() -> dict[str, Any]:
+    """Tells the processor, its cores and the memory."""
+    return {
+        "system": f"{platform.system()} {platform.machine()}",
+        "cpu": _processor(),
+        "cores": os.cpu_count(),
+        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
+    }
+
+
+def _processor() -> str:
+    listing = Path("/proc/cpuinfo")
+    if listing.exists():
+        found = re.search(r"^model name\s*: (.*)$", listing.read_text(), flags=re.MULTILINE)
+        if found is not None:
+            return found[1]
+    return platform.processor()
