@@ -38,7 +38,8 @@ def main() -> None:
         result = measure(backend, models, rounds=2 if options.quick else None)
         text = json.dumps(result, indent=1)
         (out / "results" / f"{backend}.json").write_text(text + "\n", encoding="utf-8")
-    files = (out / "results" / f"{backend}.json" for backend in BACKENDS)
+    shown = BACKENDS if whole else options.backends
+    files = (out / "results" / f"{backend}.json" for backend in shown)
     results = [json.loads(file.read_text(encoding="utf-8")) for file in files if file.exists()]
     tables = markdown(results)
     (out / "RESULTS.md").write_text(tables, encoding="utf-8")

@@ -4,14 +4,14 @@ import gc
 import re
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 from benchmarks.results import Timing
 
 ROUNDS = 5
-PATIENCE = 5.0
+PATIENCE = 3.0
 """A way that has taken so many seconds on a model has no further rounds, once it had two."""
 LIMIT = 8.0
 """A single run that takes so many seconds is not repeated."""
@@ -21,6 +21,7 @@ def alternate(
     ways: Mapping[str, Callable[[], Any]],
     *,
     rounds: int = ROUNDS,
+    steady: Collection[str] = (),
     prepare: Callable[[], None] = lambda: None,
     check: Callable[[str, Any], None] = lambda _name, _result: None,
 ) -> dict[str, Timing]:
@@ -29,6 +30,7 @@ def alternate(
     Args:
         ways: What to time, by name. What they return is dropped before the next one runs.
         rounds: How often, at most: slow ones have fewer rounds.
+        steady: The ways that have all rounds, also if they are slow.
         prepare: Called before every run, outside of the time.
         check: Called with every name and the result of its first round, outside of the time.
 
@@ -40,7 +42,7 @@ def alternate(
         for name, way in ways.items():
             timing = timings.setdefault(name, {})
             seconds = timing.get("seconds", [])
-            if "error" in timing or _had_enough(seconds):
+            if "error" in timing or (name not in steady and _had_enough(seconds)):
                 continue
             try:
                 prepare()
@@ -88,6 +90,7 @@ def peak_growth(way: Callable[[], Any]) -> int | None:
     if not reset.exists():
         return None
     gc.collect()
+    wait()
     reset.write_text("5", encoding="ascii")  # sets the peak to what is in use now
     before = _memory("VmRSS")
     kept = way()

@@ -27,6 +27,9 @@ from benchmarks.results import (
 EXACT = (CLONE, CLONES, SET_WEIGHTS, DEEPCOPY, SAVE_LOAD)
 """The ways that give the weights of the source, in arrays of their own."""
 
+MEASURES = (CLONE, ARRAYS, MEMCPY)
+"""The ways by which others are measured."""
+
 
 def ways(model: Any, name: str) -> dict[str, Callable[[], Any]]:
     """Lists the ways to copy a model; its name says whether it has a peer in plain torch."""

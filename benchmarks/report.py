@@ -41,7 +41,9 @@ def number(figure: float) -> str:
     """Writes a number with two or three digits that count."""
     if figure >= 100:
         return f"{figure:,.0f}"
-    return f"{figure:.1f}" if figure >= 10 else f"{figure:.2f}"
+    if figure >= 10:
+        return f"{figure:.1f}"
+    return f"{figure:.2f}" if figure >= 0.1 else f"{figure:.2g}"
 
 
 def verdict(target: Target, result: Result) -> str:

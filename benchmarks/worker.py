@@ -17,7 +17,7 @@ import ramet
 from benchmarks.machine import machine, versions
 from benchmarks.measure import ROUNDS, alternate, peak_growth
 from benchmarks.models import CASES, chain
-from benchmarks.peers import check_weights, ways
+from benchmarks.peers import MEASURES, check_weights, ways
 from benchmarks.results import CHAIN, LONG, MLP, SHORT, Memory, Result, Subject, Timing
 
 
@@ -44,7 +44,7 @@ def main() -> None:
         model = CASES[name].build()
         result["models"][name] = measure_model(name, model, options.rounds)
         if name == CHAIN:
-            result["per_layer"] = measure_growth(model)
+            result["per_layer"] = measure_growth(model, options.rounds)
         del model
         print(f"{result['backend']}, {name}: {time.perf_counter() - start:.0f} s", flush=True)
     options.out.write_text(json.dumps(result), encoding="utf-8")
@@ -54,7 +54,7 @@ def measure_model(name: str, model: Any, rounds: int) -> Subject:
     """Times every way of copying one model."""
     left_out = CASES[name].not_run
     tried = {way: run for way, run in ways(model, name).items() if way not in left_out}
-    timings = alternate(tried, rounds=rounds, check=partial(check_weights, model))
+    timings = alternate(tried, rounds=rounds, steady=MEASURES, check=partial(check_weights, model))
     timings.update({way: Timing(not_run=reason) for way, reason in left_out.items()})
     return {
         "layers": len(model.layers),
@@ -64,10 +64,11 @@ def measure_model(name: str, model: Any, rounds: int) -> Subject:
     }
 
 
-def measure_growth(long: Any) -> dict[str, Timing]:
+def measure_growth(long: Any, rounds: int) -> dict[str, Timing]:
     """Times the clones of a short and of a long chain."""
     short = chain(SHORT)
-    return alternate({str(SHORT): lambda: ramet.clone(short), str(LONG): lambda: ramet.clone(long)})
+    lengths = {str(SHORT): lambda: ramet.clone(short), str(LONG): lambda: ramet.clone(long)}
+    return alternate(lengths, rounds=rounds, steady=lengths)
 
 
 def measure_memory() -> Memory | None:

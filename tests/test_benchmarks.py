@@ -116,9 +116,9 @@ def test_the_tables():
 
 @pytest.mark.backend_free
 def test_numbers_have_two_or_three_digits_that_count():
-    figures = (0.034, 1.0, 9.99, 10.0, 99.9, 100.0, 12345.6)
+    figures = (0.00018, 0.034, 0.1, 1.0, 9.99, 10.0, 99.9, 100.0, 12345.6)
     assert [number(figure) for figure in figures] == [
-        "0.03", "1.00", "9.99", "10.0", "99.9", "100", "12,346",
+        "0.00018", "0.034", "0.10", "1.00", "9.99", "10.0", "99.9", "100", "12,346",
     ]  # fmt: skip
 
 
@@ -155,8 +155,11 @@ def test_a_failed_check_is_a_failure():
 @pytest.mark.parametrize(("name", "rounds"), [("PATIENCE", 2), ("LIMIT", 1)])
 def test_slow_ways_have_fewer_rounds(monkeypatch, name, rounds):
     monkeypatch.setattr(measure, name, 0.0)
-    timings = measure.alternate({"a": lambda: None}, rounds=5)
+    timings = measure.alternate(
+        {"a": lambda: None, "steady": lambda: None}, rounds=5, steady=["steady"]
+    )
     assert len(timings["a"]["seconds"]) == rounds
+    assert len(timings["steady"]["seconds"]) == 5
 
 
 @pytest.mark.backend_free
