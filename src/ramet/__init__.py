@@ -1,7 +1,7 @@
 """Ramet copies Keras 3 models exactly, edits their graphs safely, and proves what it did.
 
-Keras is imported with the first name that needs it, so that `import ramet` is quick and
-the backend can still be chosen afterwards.
+Whatever is more than an error is imported when it is first used, and Keras with the first
+name that needs it. So `import ramet` is quick, and the backend can be chosen afterwards.
 """
 
 import sys
@@ -21,18 +21,18 @@ from ramet.errors import (
     SourceError,
     StateError,
 )
-from ramet.graph import Call, Edit, Graph, Journal, Layer, Ref, Selection, Spec
-from ramet.graph.match import Miss
-from ramet.graph.transfer import Transfer, TransferReport
 
 if TYPE_CHECKING:  # what `_HOMES` says, for those who read and do not run
     from ramet.bridge.differences import Entry
     from ramet.bridge.divergence import Divergence
     from ramet.bridge.trace import trace
-    from ramet.clone import clone, clone_model
+    from ramet.clone import clone, clone_model, clones
     from ramet.combine import chain, merge
     from ramet.diff import Diff, diff
     from ramet.emit import Source, emit
+    from ramet.graph import Call, Edit, Graph, Journal, Layer, Ref, Selection, Spec
+    from ramet.graph.match import Miss
+    from ramet.graph.transfer import Transfer, TransferReport
     from ramet.masks import Finding, MaskFlow, TensorMask, masks
     from ramet.rewrite import Explanation, any_layer, rewrite
     from ramet.show import show
@@ -74,6 +74,7 @@ __all__ = [
     "chain",
     "clone",
     "clone_model",
+    "clones",
     "diff",
     "emit",
     "masks",
@@ -85,20 +86,32 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Call": "ramet.graph",
     "Check": "ramet.verify",
     "Diff": "ramet.diff",
     "Divergence": "ramet.bridge.divergence",
+    "Edit": "ramet.graph",
     "Entry": "ramet.bridge.differences",
     "Explanation": "ramet.rewrite",
     "Finding": "ramet.masks",
+    "Graph": "ramet.graph",
+    "Journal": "ramet.graph",
+    "Layer": "ramet.graph",
     "MaskFlow": "ramet.masks",
+    "Miss": "ramet.graph.match",
+    "Ref": "ramet.graph",
     "Report": "ramet.verify",
+    "Selection": "ramet.graph",
     "Source": "ramet.emit",
+    "Spec": "ramet.graph",
     "TensorMask": "ramet.masks",
+    "Transfer": "ramet.graph.transfer",
+    "TransferReport": "ramet.graph.transfer",
     "any_layer": "ramet.rewrite",
     "chain": "ramet.combine",
     "clone": "ramet.clone",
     "clone_model": "ramet.clone",
+    "clones": "ramet.clone",
     "diff": "ramet.diff",
     "emit": "ramet.emit",
     "masks": "ramet.masks",
@@ -108,7 +121,7 @@ _HOMES = {
     "trace": "ramet.bridge.trace",
     "verify": "ramet.verify",
 }
-"""The modules of the names that need Keras."""
+"""The modules of the names that are imported when they are first used."""
 
 
 def __getattr__(name: str) -> Any:

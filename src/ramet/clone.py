@@ -1,11 +1,12 @@
 """`clone`, the same model twice; `clone_model`, Keras's own with its gaps closed."""
 
 from collections.abc import Callable
+from numbers import Integral
 from typing import Any
 
 import keras
 
-from ramet.bridge.build import check_options, copy_model
+from ramet.bridge.build import check_options, copy_model, copy_models
 from ramet.bridge.rerun import Rerun
 from ramet.bridge.trace import check_model, has_graph
 from ramet.errors import OptionError
@@ -51,6 +52,41 @@ def clone(
         return model.build(weights=weights, seed=seed, name=name)
     check_model(model)
     return copy_model(model, weights=weights, seed=seed, name=name)
+
+
+def clones(model: Any, n: int, *, weights: str = "copy", seed: int | None = None) -> list[Any]:
+    """Copies a Keras model several times; quicker than to clone it as often.
+
+    Args:
+        model: A Keras model of any kind, or a Graph.
+        n: How many copies to make.
+        weights: What becomes of the variables; see `clone`. With `"share"`, all copies
+            have the variables of the source.
+        seed: Makes fresh weights reproducible; only with `weights="fresh"`. The first
+            copy is `clone(model, weights="fresh", seed=seed)`, the next has `seed + 1`.
+
+    Returns:
+        The new models, each independent of the others like of the source.
+
+    Raises:
+        ModelError: If it is not a Keras model.
+        OptionError: If an option has a value that it cannot have.
+        StateError: If there are no weights to copy or share yet, or a weight's
+            initializer cannot be known.
+        CopyError: If a layer holds something that cannot be copied.
+    """
+    check_options(weights, seed, None)
+    if isinstance(n, bool) or not isinstance(n, Integral) or n < 0:
+        message = f"n must be a number of copies, 0 or more, got {n!r}"
+        raise OptionError(message)
+    if not isinstance(model, Graph):
+        check_model(model)
+        return copy_models(model, int(n), weights=weights, seed=seed)
+    if weights == "fresh":
+        seeds = [None if seed is None else int(seed) + index for index in range(int(n))]
+        return [model.build(weights=weights, seed=each) for each in seeds]
+    first = [model.build(weights=weights)] if n else []
+    return first + [copy for made in first for copy in clones(made, int(n) - 1, weights=weights)]
 
 
 def clone_model(

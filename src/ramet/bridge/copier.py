@@ -23,6 +23,9 @@ from ramet.errors import CopyError
 _LOCKS = (type(threading.Lock()), type(threading.RLock()))
 """What a layer made from its config can lend to the copy of another."""
 
+_TRACKER_FIELDS = frozenset({internals.STORES, internals.STORED_IDS})
+"""What a tracker holds that is not just copied."""
+
 _LOCK_HINT = ", or write a get_config() from which the layer can be made with one of its own"
 
 
@@ -139,6 +142,14 @@ class Copier(NodeCopier):
             return self._foreign_callable if callable(value) else self._same
         return self._torch if package == "torch" else handler
 
+    def is_structural(self, value: Any) -> bool:
+        """Tells whether an object is copied attribute by attribute."""
+        handler = self._handler_for(type(value), value)
+        if handler == self._tensorflow:
+            return internals.is_tensorflow_structure(value)
+        alike = (self._structural, self._stateful, self._initializer, self._variable)
+        return handler in alike or internals.is_torch_module(value)
+
     def _bases(self) -> tuple[tuple[Any, Callable[[Any], Any]], ...]:
         return (
             (keras.KerasTensor, self._tensor),
@@ -202,10 +213,7 @@ class Copier(NodeCopier):
                 del self.memo[key]
         for name in internals.NODE_LISTS:
             self._share_tracker(source.__dict__[name], made.__dict__[name])
-        fields = made.__dict__
-        if fields.get(internals.LOSS_IDS):
-            losses = fields[internals.LOSSES]
-            internals.replace_items(fields[internals.LOSS_IDS], {id(loss) for loss in losses})
+        internals.settle_losses(made)
 
     def _copy_items(self, value: Any) -> None:
         """Copies what a tracked collection holds, but not the tracker that it reports to."""
@@ -251,8 +259,8 @@ class Copier(NodeCopier):
         return skipped
 
     def _share_tracker(self, old: Any, new: Any) -> None:
-        if isinstance(old, internals.TRACKED_COLLECTIONS):
-            new.tracker = self.copy(old.tracker)
+        if type(old) is internals.TRACKED_LIST:
+            new.tracker = self._tracker_of(old)
 
     def _remade_attribute(self, source: Any, name: str, problem: Uncopyable) -> Any:
         """Takes a lock from the layer made anew; nothing else has no state to lose."""
@@ -318,17 +326,18 @@ class Copier(NodeCopier):
         self.memo[id(value)] = made
         fields, held = made.__dict__, value.__dict__
         fields.update(held)
-        stores, ids = {}, {}
+        stores: dict[str, tuple[Any, list[Any]]] = {}
+        ids: dict[str, set[int]] = {}
         for key, (test, store) in held[internals.STORES].items():
+            if not functions.is_free(test, self):
+                test = self.copy(test)  # noqa: PLW2901 the copy of a test
             copied = self.copy(store)
-            stores[key] = (self.copy(test), copied)
-            ids[key] = set(map(id, copied))
+            stores[key] = (test, copied)
+            ids[key] = set(map(id, copied)) if copied else set()
+        fields[internals.STORES], fields[internals.STORED_IDS] = stores, ids
         self.memo[id(held[internals.STORES])] = stores
-        for name, item in held.items():
-            if name == internals.STORED_IDS:
-                fields[name] = ids
-            elif type(item) not in ATOMS:
-                fields[name] = self.copy(item)
+        for name in held.keys() - _TRACKER_FIELDS:
+            fields[name] = self.copy(held[name])
         return made
 
     def _variable(self, value: Any) -> Any:
@@ -363,7 +372,8 @@ class Copier(NodeCopier):
         self.memo[id(value)] = made
         if value:
             list.extend(made, [self.copy(item) for item in value])
-        return self._with_tracker(value, made)
+        made.tracker = self._tracker_of(value)
+        return made
 
     def _tracked_dict(self, value: Any) -> Any:
         kind: Any = type(value)
@@ -371,19 +381,20 @@ class Copier(NodeCopier):
         self.memo[id(value)] = made
         for key, item in value.items():
             dict.__setitem__(made, self.copy(key), self.copy(item))
-        return self._with_tracker(value, made)
+        made.tracker = self._tracker_of(value)
+        return made
 
     def _tracked_set(self, value: Any) -> Any:
         made = set.__new__(type(value))
         self.memo[id(value)] = made
         if value:
             set.update(made, [self.copy(item) for item in value])
-        return self._with_tracker(value, made)
-
-    def _with_tracker(self, value: Any, made: Any) -> Any:
-        for name, item in value.__dict__.items():
-            setattr(made, name, self.memo.get(id(item)) or self.copy(item))
+        made.tracker = self._tracker_of(value)
         return made
+
+    def _tracker_of(self, value: Any) -> Any:
+        tracker = value.tracker
+        return self.memo.get(id(tracker)) or self.copy(tracker)
 
     def _list_wrapper(self, value: Any) -> Any:
         """Copies a list that TensorFlow wrapped.

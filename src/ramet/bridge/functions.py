@@ -54,11 +54,15 @@ class _Names(dict[str, Any]):
 
 def is_free(function: types.FunctionType, copies: _Copies) -> bool:
     """Tells whether a function holds nothing and is known to reach nothing by name."""
-    return copies.free.get(id(function.__code__)) is function.__globals__ and not (
-        function.__closure__
-        or function.__defaults__
-        or function.__kwdefaults__
-        or function.__dict__
+    return (
+        type(function) is types.FunctionType
+        and copies.free.get(id(function.__code__)) is function.__globals__
+        and not (
+            function.__closure__
+            or function.__defaults__
+            or function.__kwdefaults__
+            or function.__dict__
+        )
     )
 
 
@@ -92,19 +96,8 @@ def _bound_anew(
             scope = _Names(scope, names)
         else:
             copies.free[id(code)] = scope
-    closure: list[types.CellType] = []
-    empty: list[tuple[types.CellType, types.CellType]] = []
-    for cell, is_bound in zip(cells, bound, strict=True):
-        made_cell = memo.get(id(cell))
-        if made_cell is None:
-            if is_bound or reaches_state(cell):
-                made_cell = types.CellType()
-                empty.append((cell, made_cell))
-            else:
-                made_cell = cell
-            memo[id(cell)] = made_cell
-        closure.append(made_cell)
-    made = types.FunctionType(code, scope, function.__name__, None, tuple(closure) or None)
+    closure, empty = _new_closure(cells, bound, memo)
+    made = types.FunctionType(code, scope, function.__name__, None, closure or None)
     memo[id(function)] = made
     for cell, made_cell in empty:
         made_cell.cell_contents = copies.copy(cell.cell_contents)
@@ -114,9 +107,29 @@ def _bound_anew(
         made.__kwdefaults__ = copies.copy(function.__kwdefaults__)
     made.__qualname__, made.__module__ = function.__qualname__, function.__module__
     made.__doc__, made.__annotations__ = function.__doc__, function.__annotations__
-    for name, value in function.__dict__.items():
-        made.__dict__[name] = copies.copy(value)
+    if function.__dict__:
+        fields = made.__dict__
+        for name, value in function.__dict__.items():
+            fields[name] = copies.copy(value)
     return made
+
+
+def _new_closure(
+    cells: tuple[types.CellType, ...], bound: list[bool], memo: dict[int, Any]
+) -> tuple[tuple[types.CellType, ...], list[tuple[types.CellType, types.CellType]]]:
+    """Returns the cells of a new closure, and which of them are to be filled from which."""
+    closure: list[types.CellType] = []
+    empty: list[tuple[types.CellType, types.CellType]] = []
+    for cell, is_bound in zip(cells, bound, strict=True):
+        made = memo.get(id(cell))
+        if made is None:
+            made = cell
+            if is_bound or reaches_state(cell):
+                made = types.CellType()
+                empty.append((cell, made))
+            memo[id(cell)] = made
+        closure.append(made)
+    return tuple(closure), empty
 
 
 def _is_bound(cell: types.CellType) -> bool:

@@ -95,6 +95,10 @@ class PlainCopier:
         found = self.memo.get(id(value), _MISSING)
         return found if found is not _MISSING else self._handlers[kind](value)
 
+    def own(self) -> list[Any]:
+        """Returns the objects that were made so far, without those that were kept."""
+        return [made for key, made in self.memo.items() if id(made) != key]
+
     def _copy_first(self, value: Any) -> Any:
         """Copies the first object of a kind, and remembers how."""
         kind = type(value)

@@ -26,10 +26,10 @@ class ValueCopies:
 
     def __init__(self) -> None:
         """Starts without any value to copy."""
-        self._arrays: list[tuple[dict[str, Any], str, Any]] = []
+        self._arrays: list[tuple[dict[Any, Any], Any, Any]] = []
         self._resources: defaultdict[str, list[tuple[Any, Any]]] = defaultdict(list)
 
-    def put(self, fields: dict[str, Any], name: str, value: Any) -> None:
+    def put(self, fields: dict[Any, Any], name: Any, value: Any) -> None:
         """Stores a copy of `value` under `fields[name]`, now or when finished."""
         if _is_array(type(value)):
             fields[name] = value
@@ -51,6 +51,21 @@ class ValueCopies:
         for device, pairs in self._resources.items():
             _give_resources(device, pairs)
         self._resources.clear()
+
+
+def is_value(value: Any) -> bool:
+    """Tells whether a value is a backend's."""
+    return _is_value_class(type(value))
+
+
+@functools.cache
+def _is_value_class(kind: type) -> bool:
+    tensorflow, torch = sys.modules.get("tensorflow"), sys.modules.get("torch")
+    return (
+        _is_array(kind)
+        or (torch is not None and issubclass(kind, torch.Tensor))
+        or (tensorflow is not None and issubclass(kind, tensorflow.Variable))
+    )
 
 
 @functools.cache

@@ -81,6 +81,14 @@ VARIABLE_VALUE = "_value"
 LOSSES = "_losses"
 """Losses that a layer added during its last call."""
 
+
+def settle_losses(layer: Any) -> None:
+    """Lets the copy of a layer know its losses by their own ids."""
+    fields = layer.__dict__
+    if fields.get(LOSS_IDS):
+        replace_items(fields[LOSS_IDS], {id(loss) for loss in fields[LOSSES]})
+
+
 TRACKED_COLLECTIONS: tuple[type, ...] = tuple(
     kind for name, kind in vars(tracking).items() if name.startswith("Tracked")
 )
