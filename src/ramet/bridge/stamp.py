@@ -104,7 +104,7 @@ class _Pickler(pickle.Pickler):
     """Writes down one copy."""
 
     def __init__(self, file: Any, shells: list[Any], own: set[int], copier: Copier) -> None:
-        super().__init__(file, protocol=5)
+        super().__init__(file, protocol=4)  # 5 would put buffers aside
         self._numbers = {id(shell): number for number, shell in enumerate(shells)}
         self._own = own
         self._copier = copier
