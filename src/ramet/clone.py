@@ -24,7 +24,9 @@ def clone(
     The copy has the same class, names, configuration, attributes, sharing,
     state, optimizer and metrics, and gives the same numbers, bit by bit. Nothing
     that changes is shared with the source, and the source is not changed: it is
-    read, never called. Costs one copy of the weights, plus O(layers).
+    read, never called. Variables lie on the devices where the source's lie; fresh
+    ones as the `keras.distribution` in scope says, if there is one. Costs one copy
+    of the weights, plus O(layers).
 
     Args:
         model: A Keras model of any kind, or a Graph.

@@ -76,6 +76,7 @@ from ramet.bridge.internals.layers import (
     untrack,
     variable_key,
 )
+from ramet.bridge.internals.layouts import distributed_like, keep_layout, lay_out
 from ramet.bridge.internals.namer import NAMER, operation_names
 from ramet.bridge.internals.surroundings import (
     automatic_name,
@@ -153,6 +154,7 @@ __all__ = [
     "compile_arguments",
     "count_calls",
     "deep_recursion",
+    "distributed_like",
     "empty_like",
     "equal_constants",
     "fillable_masks",
@@ -179,6 +181,8 @@ __all__ = [
     "is_torch_module",
     "is_torch_parameter",
     "is_torch_tensor",
+    "keep_layout",
+    "lay_out",
     "layer_state",
     "live_attributes",
     "maker",
