@@ -3,12 +3,11 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
-from ramet.bridge.describe import parameters_of
-from ramet.bridge.masking.flow import Flow
 from ramet.graph import Call, Graph, Layer, Ref
 from ramet.graph.rows import Row, rows_of
 from ramet.graph.text import ref_text
 from ramet.graph.tree import leaves
+from ramet.show.facts import parameters_of
 from ramet.show.parts import Edge, Node, View
 
 
@@ -97,8 +96,10 @@ def _masked(graph: Graph) -> dict[int, set[Ref]]:
     Below an edit it is what was so before; nodes there say that it is not settled.
     """
     found: dict[int, set[Ref]] = {id(one): set() for one in _graphs(graph)}
-    if graph.origin is None:  # written by hand: there are no layers to ask
+    if graph.origin is None:  # written by hand, or read from a file that makes no masks
         return found
+    from ramet.bridge.masking.flow import Flow  # noqa: PLC0415 it imports Keras
+
     flow = Flow()
     flow.follow(graph)
     for (prefix, ref), carry in flow.carries.items():
