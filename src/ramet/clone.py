@@ -5,6 +5,7 @@ from typing import Any
 
 import keras
 
+from ramet.bridge import internals
 from ramet.bridge.build import check_options, copy_model
 from ramet.bridge.rerun import Rerun
 from ramet.bridge.trace import check_model, has_graph, trace
@@ -104,4 +105,5 @@ def clone_model(
             "leave them out, or use a Functional or Sequential model"
         )
         raise OptionError(message)
-    return rerun.clone(model, input_tensors)
+    with internals.room_for(model):
+        return rerun.clone(model, input_tensors)

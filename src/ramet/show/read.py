@@ -13,7 +13,10 @@ from ramet.show.parts import Edge, Node, View
 
 def read(graph: Graph) -> View:
     """Reads a graph and the graphs inside it. Costs O(calls), by use for masks."""
-    return _Reader(_masked(graph), _call_counts(graph)).view(graph)
+    reader = _Reader(_masked(graph), _call_counts(graph))
+    for inner in reversed(_graphs(graph)):  # inside out: many levels need no deep stack
+        reader.view(inner)
+    return reader.view(graph)
 
 
 def layers_of(graph: Graph) -> list[Layer]:
@@ -98,10 +101,12 @@ def _masked(graph: Graph) -> dict[int, set[Ref]]:
     found: dict[int, set[Ref]] = {id(one): set() for one in _graphs(graph)}
     if graph.origin is None:  # written by hand, or read from a file that makes no masks
         return found
-    from ramet.bridge.masking.flow import Flow  # noqa: PLC0415 it imports Keras
+    from ramet.bridge import internals  # noqa: PLC0415 it imports Keras
+    from ramet.bridge.masking.flow import Flow  # noqa: PLC0415 the same
 
     flow = Flow()
-    flow.follow(graph)
+    with internals.room_for(graph):
+        flow.follow(graph)
     for (prefix, ref), carry in flow.carries.items():
         if carry.mask is not None:
             found[id(flow.graphs[prefix])].add(ref)
