@@ -110,6 +110,22 @@ def test_other_wiring_and_constants_are_found():
         assert not next(c for c in report.checks if c.name == "outputs").ok
 
 
+def test_other_wiring_inside_a_nested_model_is_found():
+    def nested(*, turned):
+        start = keras.Input((4,), name="start")
+        sides = [layers.ReLU(name="relu")(start), layers.Softmax(name="softmax")(start)]
+        inside = layers.Multiply(name="both")(sides[::-1] if turned else sides)
+        outer = keras.Input((4,), name="outer")
+        inner = keras.Model(start, inside, name="inner")
+        around = keras.Sequential([keras.Input((4,), name="first"), inner], name="around")
+        return keras.Model(outer, around(outer))
+
+    found = ramet.verify(nested(turned=False), nested(turned=True))
+    assert found.check("outputs").ok
+    assert "call 'both' has other arguments" in found.check("structure").differences
+    assert ramet.verify(nested(turned=True), nested(turned=True)).ok
+
+
 def test_a_dropped_mask_is_found():
     def masked(on):
         tokens = keras.Input((6,), dtype="int32", name="t")

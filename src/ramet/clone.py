@@ -6,6 +6,7 @@ from typing import Any
 
 import keras
 
+from ramet.bridge import internals
 from ramet.bridge.build import check_options, copy_model, copy_models
 from ramet.bridge.rerun import Rerun
 from ramet.bridge.trace import check_model, has_graph
@@ -25,7 +26,9 @@ def clone(
     The copy has the same class, names, configuration, attributes, sharing,
     state, optimizer and metrics, and gives the same numbers, bit by bit. Nothing
     that changes is shared with the source, and the source is not changed: it is
-    read, never called. Costs one copy of the weights, plus O(layers).
+    read, never called. Variables lie on the devices where the source's lie; fresh
+    ones as the `keras.distribution` in scope says, if there is one. Costs one copy
+    of the weights, plus O(layers).
 
     Args:
         model: A Keras model of any kind, or a Graph.
@@ -81,7 +84,8 @@ def clones(model: Any, n: int, *, weights: str = "copy", seed: int | None = None
         raise OptionError(message)
     if not isinstance(model, Graph):
         check_model(model)
-        return copy_models(model, int(n), weights=weights, seed=seed)
+        with internals.room_for(model):
+            return copy_models(model, int(n), weights=weights, seed=seed)
     if weights == "fresh":
         seeds = [None if seed is None else int(seed) + index for index in range(int(n))]
         return [model.build(weights=weights, seed=each) for each in seeds]
@@ -136,4 +140,5 @@ def clone_model(
             "leave them out, or use a Functional or Sequential model"
         )
         raise OptionError(message)
-    return rerun.clone(model, input_tensors)
+    with internals.room_for(model):
+        return rerun.clone(model, input_tensors)

@@ -9,6 +9,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
+from ramet.bridge import internals
 from ramet.bridge.differences import Entry, differences
 from ramet.bridge.live import is_edited
 from ramet.bridge.trace import trace
@@ -109,7 +110,8 @@ def diff(first: Any, second: Any, *, weights: bool = True) -> Diff:
         FileError: If a file holds no model that can be loaded safely.
     """
     graphs = [_settled(each) for each in (first, second)]
-    found = tuple(differences(*graphs, weights=weights))
+    with internals.room_for(*graphs):
+        found = tuple(differences(*graphs, weights=weights))
     return Diff(graphs[0].name, graphs[1].name, found)
 
 

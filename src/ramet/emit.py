@@ -6,6 +6,7 @@ from typing import Any
 
 import keras
 
+from ramet.bridge import internals
 from ramet.bridge.internals import NAMER
 from ramet.bridge.live import is_edited, live_of
 from ramet.bridge.source.check import differences
@@ -72,11 +73,12 @@ def emit(model: Any, *, check: bool = True) -> Source:
     if live.model is None or is_edited(graph):
         graph = live.settled(graph)
     module = Module(graph)
-    module.write()
-    parameters = {one.name: one.value for one in module.values.parameters.values()}
-    body = _body(module)
-    text = "\n".join(body)
-    found = differences(text, parameters, live_of(graph).model) if check else []
+    with internals.room_for(graph), internals.deep_recursion(len(graph.calls)):
+        module.write()
+        parameters = {one.name: one.value for one in module.values.parameters.values()}
+        body = _body(module)
+        text = "\n".join(body)
+        found = differences(text, parameters, live_of(graph).model) if check else []
     return Source.of("\n".join([*_header(module, found), *body, ""]), parameters, found)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from ramet.bridge import internals
 from ramet.bridge.live import is_edited
 from ramet.bridge.masking.flow import Flow
 from ramet.bridge.masking.lint import Finding, findings
@@ -125,7 +126,8 @@ def masks(model: Any) -> MaskFlow:
     if is_edited(graph):
         graph = trace(graph.build(weights="share"))
     flow = Flow()
-    flow.follow(graph)
+    with internals.room_for(graph):
+        flow.follow(graph)
     return MaskFlow(graph.name, tuple(_tensors(flow, graph)), tuple(findings(flow)))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from ramet.bridge import compare
+from ramet.bridge import compare, internals
 from ramet.bridge.divergence import Difference, Divergence, first_divergence
 from ramet.bridge.live import is_edited
 from ramet.bridge.samples import SIZES, Sample, make_sample
@@ -160,12 +160,18 @@ def verify(  # noqa: PLR0913 each is an option of its own
         ModelError: If one of them is not a Keras model.
     """
     differs = compare.Tolerance(rtol, atol).difference
-    if isinstance(second, Graph):
-        if is_edited(second):
-            return _verify_edited(first, second, inputs, seed, differs)
+    if isinstance(second, Graph) and not is_edited(second):
         second = second.build()
     check_model(first)
+    if isinstance(second, Graph):
+        with internals.room_for(first, second):
+            return _verify_edited(first, second, inputs, seed, differs)
     check_model(second)
+    with internals.room_for(first, second):
+        return _verify(first, second, inputs, seed, differs)
+
+
+def _verify(first: Any, second: Any, inputs: Any, seed: int, differs: Difference) -> Report:
     layers = counted(len(first.layers), "layer")
     variables = counted(compare.count_variables(first), "variable")
     checks = (
@@ -208,7 +214,6 @@ def _divergence(  # noqa: PLR0913, PLR0917 what verify takes, and one more
 
 def _verify_edited(first: Any, graph: Graph, inputs: Any, seed: int, differs: Difference) -> Report:
     """Compares a model with what an edited graph builds, where no edit reaches."""
-    check_model(first)
     made = graph.build()
     reached = unsettled_calls(graph)
     divergence = _divergence(first, made, inputs, seed, differs, frozenset(reached or {""}))

@@ -14,6 +14,7 @@ from typing import Any
 
 import keras
 
+from ramet.bridge import internals
 from ramet.graph import Call, Graph, Layer, Ref
 from ramet.graph.reach import written_calls
 from ramet.graph.tree import leaves, map_tree
@@ -36,8 +37,9 @@ def align(first: Graph, second: Graph) -> Alignment:
 
 def config_of(layer: Layer) -> dict[str, Any] | None:
     """Returns the config of a layer without its name, as plain data; `None` if it has none."""
+    own = internals.own_config(layer.origin) if layer.graph is not None else None
     try:
-        config = keras.saving.serialize_keras_object(layer.origin).get("config", {})
+        config = own or keras.saving.serialize_keras_object(layer.origin).get("config", {})
         plain = json.loads(json.dumps(config, sort_keys=True, default=_kind))
     except Exception:  # noqa: BLE001 a layer without a config has none to compare
         return None

@@ -127,8 +127,10 @@ def _shown(value: Any) -> str:
 
 
 def _config(layer: Any) -> str | None:
+    # What a model is made of is compared layer by layer, and its graph by itself.
+    own = internals.own_config(layer) if has_graph(layer) else None
     try:
-        return _config_of(layer.get_config())
+        return _config_of(own or layer.get_config())
     except Exception:  # noqa: BLE001 a layer without a config is compared by its attributes
         return None
 
@@ -142,8 +144,24 @@ def _config_of(value: Any) -> str | None:
 
 
 def _graphs(old: Graph, new: Graph) -> Iterator[str]:
-    yield from _pair("the model", "inputs", _refs(old.inputs), _refs(new.inputs))
-    yield from _pair("the model", "outputs", _refs(old.outputs), _refs(new.outputs))
+    """Compares two graphs, and those of the models inside, each pair once."""
+    yield from _graph("the model", old, new)
+    seen = {(id(old), id(new))}
+    waiting = [(old, new)]
+    while waiting:
+        old, new = waiting.pop()
+        for key, layer in old.layers.items():
+            inner, other = layer.graph, new.layers[key].graph if key in new.layers else None
+            if inner is None or other is None or (id(inner), id(other)) in seen:
+                continue
+            seen.add((id(inner), id(other)))
+            waiting.append((inner, other))
+            yield from _graph(f"model '{layer.name}'", inner, other)
+
+
+def _graph(where: str, old: Graph, new: Graph) -> Iterator[str]:
+    yield from _pair(where, "inputs", _refs(old.inputs), _refs(new.inputs))
+    yield from _pair(where, "outputs", _refs(old.outputs), _refs(new.outputs))
     for name in dict.fromkeys([*old.calls, *new.calls]):
         if name not in old.calls or name not in new.calls:
             yield f"call '{name}' is in one of the models only"

@@ -47,6 +47,21 @@ def transfer_report(graph: Graph) -> TransferReport:
 
 
 def _build(graph: Graph, weights: str, seed: int | None, name: str) -> "tuple[Any, EditedBuilder]":
+    with internals.distributed_like(_variables_of(graph)):
+        return _build_there(graph, weights, seed, name)
+
+
+def _variables_of(graph: Graph) -> Iterator[Any]:
+    """Yields the variables of the layers that a graph was made of."""
+    layers = (r.origin for r in graph.layers.values() if isinstance(r.origin, keras.Layer))
+    for layer in layers:
+        for part in internals.all_layers(layer):
+            yield from internals.layer_state(part)
+
+
+def _build_there(
+    graph: Graph, weights: str, seed: int | None, name: str
+) -> "tuple[Any, EditedBuilder]":
     live = live_of(graph)
     with seeded(seed):
         builder = EditedBuilder(weights, graph)

@@ -25,13 +25,20 @@ def refresh(pairs: Iterable[tuple[Any, Any]], duplicate: Callable[[Any], Any]) -
     Raises:
         StateError: If a weight's initializer cannot be known.
     """
+    pairs = [*pairs]
+    with internals.distributed_like(v for old, _ in pairs for v in internals.layer_state(old)):
+        _refresh(pairs, duplicate)
+
+
+def _refresh(pairs: list[tuple[Any, Any]], duplicate: Callable[[Any], Any]) -> None:
     done: set[int] = set()
     unknown: list[tuple[Any, Any]] = []
     for old, new in pairs:
+        for variable in internals.layer_state(new):
+            internals.lay_out(variable)
         for generator in internals.own_seed_generators(new):
             generator.state.assign(internals.first_state(generator))
-        for metric in internals.own_metrics(new):
-            metric.reset_state()
+        _restart(internals.own_metrics(new))
         variables = internals.own_variables(new)
         if internals.is_adapted(old):
             done.update(id(variable) for variable in variables)
@@ -60,8 +67,16 @@ def refresh_training(model: Any, optimizers: Iterable[tuple[Any, Any]]) -> None:
                 "or compile the model after cloning it"
             )
             raise StateError(message)
+        for old, made in zip(optimizer.variables, new.variables, strict=True):
+            internals.lay_out(old, like=made)
         _assign(optimizer.variables, new.variables, set())
-    for metric in model.metrics:
+    _restart(model.metrics)
+
+
+def _restart(metrics: Iterable[Any]) -> None:
+    for metric in metrics:
+        for variable in metric.variables:
+            internals.lay_out(variable)
         metric.reset_state()
 
 

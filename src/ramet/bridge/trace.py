@@ -36,7 +36,8 @@ def trace(model: Any) -> Graph:
     check_model(model)
     if not has_graph(model):
         raise ModelError(_why_no_graph(model))
-    return _trace_function(model, {})
+    with internals.room_for(model):
+        return _trace_function(model, {})
 
 
 def has_graph(model: Any) -> bool:

@@ -63,6 +63,7 @@ def take_over(source: Any, made: Any, policy: str) -> dict[int, tuple[str, str |
         if found is None:
             continue
         shapes = tuple(found.shape), tuple(variable.shape)
+        internals.keep_layout(found, variable)
         if shapes[0] == shapes[1]:
             variable.assign(copy_value(found.value))
             if source.trainable and not found.trainable:

@@ -208,19 +208,20 @@ def show(
       ramet show model.keras --to model.html
       ramet show before.keras after.keras --to change.html
     """
-    import ramet as verbs
     from ramet.files import check_target
+    from ramet.show import show as shown
     from ramet.show import text_of
 
     if to is not None:
         check_target(to, force=force)
-    model = common.load(file)
-    second = None if other is None else common.load(other)
+    files = [file] if other is None else [file, other]
+    models = None if to is not None else common.describe(files)
+    models = models or [common.load(each) for each in files]
     data = {"file": str(file), "other": None if other is None else str(other)}
     if to is not None:
-        verbs.show(model, second, to=to)
-        return Answer(f"'{model.name}' is shown in {to}", {**data, "to": str(to)})
-    text = text_of(model, second)
+        shown(*models, to=to)
+        return Answer(f"'{models[0].name}' is shown in {to}", {**data, "to": str(to)})
+    text = text_of(*models)
     return Answer(text, {**data, "to": None, "text": text})
 
 

@@ -60,10 +60,20 @@ class Common:
         bool, typer.Option("--debug", help="Show tracebacks and logs.", rich_help_panel=_PANEL)
     ] = False
 
+    def describe(self, paths: list[Path]) -> list[Any] | None:
+        """Reads the graphs of models from their files; `None` if that takes Keras."""
+        from ramet.files.described import describe
+
+        if self.imports or self.backend is not None:
+            return None
+        found = [describe(path) for path in paths]
+        return None if None in found else found
+
     def load(self, path: Path) -> Any:
-        """Loads a model."""
+        """Loads a model, on the backend that was chosen."""
         from ramet.files import load
 
+        choose(self.backend)
         own = custom_objects(self.imports or [], trust=self.trust)
         with working(f"loading {path}"):
             return load(path, trust=self.trust, custom_objects=own)
@@ -144,7 +154,6 @@ def _run(function: Callable[..., Answer], given: dict[str, Any], common: Common)
     try:
         quiet = nullcontext() if common.debug else hushed(spinner=not common.as_json)
         with quiet, warnings.catch_warnings(record=True) as warned:
-            choose(common.backend)
             answer = function(**given, common=common)
     except Exception as error:  # noqa: BLE001 whatever it is, it is told in one line
         if common.debug:

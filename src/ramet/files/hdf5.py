@@ -1,6 +1,5 @@
 """What an HDF5 file has to be: data that lies in the file, and no more of it than it stores."""
 
-import io
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ import h5py
 
 from ramet.errors import FileError
 from ramet.files.archive import MAX_RATIO, RATIO_FLOOR, WEIGHTS
+from ramet.files.member import opened
 from ramet.files.words import one_line
 
 
@@ -21,10 +21,8 @@ def check_weights(path: Path) -> None:
         FileError: If they are broken or hostile.
     """
     try:
-        with zipfile.ZipFile(path) as archive, archive.open(WEIGHTS) as member:
-            stored = archive.getinfo(WEIGHTS).compress_type == zipfile.ZIP_STORED
-            # Going back in a compressed member means to unpack it again from its start.
-            _read(path, member if stored else io.BytesIO(member.read()))
+        with opened(path, WEIGHTS) as member:
+            _read(path, member)
     except (zipfile.BadZipFile, OSError, EOFError, NotImplementedError, zlib.error) as error:
         raise FileError(
             f"'{path}' is a broken or truncated archive: {one_line(str(error))}"

@@ -33,7 +33,7 @@ def load(
         FileError: If it is no such file, or must not be trusted, or Keras cannot load it.
     """
     path = Path(path)
-    configs = _checked_configs(path)
+    configs = checked_configs(path)
     foreign = [named for each in configs for named in config.foreign(each)]
     if foreign and not trust:
         message = (
@@ -56,8 +56,12 @@ def load(
         raise FileError(_explained(path, error, foreign)) from error
 
 
-def _checked_configs(path: Path) -> list[Any]:
-    """Returns the configs in a file that is sound."""
+def checked_configs(path: Path) -> list[Any]:
+    """Returns the configs in a file that is sound: of the model, and of its training.
+
+    Raises:
+        FileError: If it is no such file, or a broken or hostile one.
+    """
     archive.check_path(path)
     if path.suffix in archive.ARCHIVE_SUFFIXES:
         text = archive.read_config(path)

@@ -116,9 +116,11 @@ class _Joined:
             name = layer.name if new == key else new
             self.layers[new] = dataclasses.replace(layer, name=name)
         names: dict[str, str] = {}
+        taken = {*self.calls}
         for call in graph.calls.values():
             base = call.name if call.layer is None else keys[call.layer]
-            names[call.name] = unique_name(base, {*self.calls, *names.values()})
+            names[call.name] = unique_name(base, taken)
+            taken.add(names[call.name])
 
         def new_ref(leaf: Any) -> Any:
             return Ref(names[leaf.call], leaf.index) if isinstance(leaf, Ref) else leaf

@@ -8,14 +8,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from ramet.bridge.trace import trace
 from ramet.errors import OptionError
-from ramet.graph import Layer
+from ramet.graph import Graph, Layer
 from ramet.graph.console import as_text
-from ramet.show.difference import overlay
-from ramet.show.page import page_of
 from ramet.show.parts import View
-from ramet.show.picture import picture_of
 from ramet.show.read import layers_of, read
 from ramet.show.table import table_of
 
@@ -53,8 +49,12 @@ def show(model: Any, other: Any = None, *, to: str | os.PathLike[str] | None = N
         return
     view, layers = _view(model, other)
     if suffix == ".html":
+        from ramet.show.page import page_of  # noqa: PLC0415 it imports Keras
+
         _write(Path(to), page_of(view, layers, compared=other is not None))
     else:
+        from ramet.show.picture import picture_of  # noqa: PLC0415 a table needs none
+
         _write(Path(to), picture_of(view))
 
 
@@ -65,12 +65,22 @@ def text_of(model: Any, other: Any = None) -> str:
 
 def _view(model: Any, other: Any) -> tuple[View, list[Layer]]:
     """Returns a model as it is drawn, or two in one, and its layers."""
-    graph = trace(model)
+    graph = _graph(model)
     view = read(graph)
     if other is not None:
-        graph = trace(other)
+        from ramet.show.difference import overlay  # noqa: PLC0415 it imports NumPy
+
+        graph = _graph(other)
         view = overlay(view, read(graph))
     return view, layers_of(graph)
+
+
+def _graph(model: Any) -> Graph:
+    if isinstance(model, Graph):
+        return model
+    from ramet.bridge.trace import trace  # noqa: PLC0415 it imports Keras
+
+    return trace(model)
 
 
 def _table(model: Any, other: Any) -> Table:

@@ -5,12 +5,9 @@ from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from typing import Any
 
-import numpy as np
-
-from ramet.bridge import internals
-from ramet.bridge.describe import config_of, variables_of
 from ramet.bridge.values import same_bits
 from ramet.graph import Layer
+from ramet.show.facts import array_of, config_of, weights_of
 from ramet.show.parts import ADDED, CHANGED, REMOVED, SAME, Edge, Node, View
 
 
@@ -88,7 +85,7 @@ class _Overlay:
 def _layer_reasons(old: Layer, new: Layer) -> Iterator[str]:
     if config_of(old) != config_of(new):
         yield "config"
-    if not _same_weights(variables_of(old), variables_of(new)):
+    if not _same_weights(weights_of(old), weights_of(new)):
         yield "weights"
 
 
@@ -97,11 +94,7 @@ def _same_weights(old: list[Any] | None, new: list[Any] | None) -> bool:
         return old is new
     if len(old) != len(new):
         return False
-    return all(a is b or same_bits(_array(a), _array(b)) for a, b in zip(old, new, strict=True))
-
-
-def _array(variable: Any) -> np.ndarray:
-    return np.asarray(internals.to_numpy(variable))
+    return all(a is b or same_bits(array_of(a), array_of(b)) for a, b in zip(old, new, strict=True))
 
 
 def _edges(old: tuple[Edge, ...], new: tuple[Edge, ...]) -> Iterator[Edge]:

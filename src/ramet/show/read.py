@@ -3,18 +3,20 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
-from ramet.bridge.describe import parameters_of
-from ramet.bridge.masking.flow import Flow
 from ramet.graph import Call, Graph, Layer, Ref
 from ramet.graph.rows import Row, rows_of
 from ramet.graph.text import ref_text
 from ramet.graph.tree import leaves
+from ramet.show.facts import parameters_of
 from ramet.show.parts import Edge, Node, View
 
 
 def read(graph: Graph) -> View:
     """Reads a graph and the graphs inside it. Costs O(calls), by use for masks."""
-    return _Reader(_masked(graph), _call_counts(graph)).view(graph)
+    reader = _Reader(_masked(graph), _call_counts(graph))
+    for inner in reversed(_graphs(graph)):  # inside out: many levels need no deep stack
+        reader.view(inner)
+    return reader.view(graph)
 
 
 def layers_of(graph: Graph) -> list[Layer]:
@@ -97,10 +99,14 @@ def _masked(graph: Graph) -> dict[int, set[Ref]]:
     Below an edit it is what was so before; nodes there say that it is not settled.
     """
     found: dict[int, set[Ref]] = {id(one): set() for one in _graphs(graph)}
-    if graph.origin is None:  # written by hand: there are no layers to ask
+    if graph.origin is None:  # written by hand, or read from a file that makes no masks
         return found
+    from ramet.bridge import internals  # noqa: PLC0415 it imports Keras
+    from ramet.bridge.masking.flow import Flow  # noqa: PLC0415 the same
+
     flow = Flow()
-    flow.follow(graph)
+    with internals.room_for(graph):
+        flow.follow(graph)
     for (prefix, ref), carry in flow.carries.items():
         if carry.mask is not None:
             found[id(flow.graphs[prefix])].add(ref)

@@ -5,9 +5,9 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from ramet.bridge.describe import parameters_of
 from ramet.graph import Layer
 from ramet.graph.names import counted
+from ramet.show.facts import parameters_of
 from ramet.show.parts import ADDED, CHANGED, REMOVED, SAME, Node, View
 
 _COLOURS = {ADDED: "green", REMOVED: "red", CHANGED: "yellow", SAME: ""}

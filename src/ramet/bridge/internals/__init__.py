@@ -69,6 +69,7 @@ from ramet.bridge.internals.layers import (
     may_create_weights,
     name_outputs,
     optimizer_targets,
+    own_config,
     own_metrics,
     own_seed_generators,
     own_trainable,
@@ -83,6 +84,7 @@ from ramet.bridge.internals.layers import (
     untrack,
     variable_key,
 )
+from ramet.bridge.internals.layouts import distributed_like, keep_layout, lay_out
 from ramet.bridge.internals.namer import NAMER, operation_names
 from ramet.bridge.internals.surroundings import (
     automatic_name,
@@ -93,6 +95,7 @@ from ramet.bridge.internals.surroundings import (
     raised_by_user,
     raised_in_a_call,
     reason_of,
+    room_for,
     seed_globals,
     untouched_names,
     untouched_randomness,
@@ -181,6 +184,7 @@ __all__ = [
     "compile_arguments",
     "count_calls",
     "deep_recursion",
+    "distributed_like",
     "empty_like",
     "equal_constants",
     "fillable_masks",
@@ -210,7 +214,9 @@ __all__ = [
     "is_torch_module",
     "is_torch_parameter",
     "is_torch_tensor",
+    "keep_layout",
     "key_nodes",
+    "lay_out",
     "layer_state",
     "live_attributes",
     "maker",
@@ -229,6 +235,7 @@ __all__ = [
     "order_nodes",
     "order_uses",
     "original",
+    "own_config",
     "own_metrics",
     "own_seed_generators",
     "own_trainable",
@@ -244,6 +251,7 @@ __all__ = [
     "require_where_computed",
     "reset_compile",
     "reset_initializer",
+    "room_for",
     "same_spec",
     "seed_globals",
     "set_attribute",

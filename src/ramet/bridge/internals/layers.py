@@ -246,6 +246,20 @@ def is_container(model: Any) -> bool:
     return isinstance(model, (keras.Function, keras.Sequential))
 
 
+def own_config(model: Any) -> dict[str, Any] | None:
+    """Returns the config of a model that is made of its layers alone, without theirs.
+
+    `None` for any other. Keras's own config of a model holds those of all models inside it,
+    and takes the square of their levels.
+    """
+    if type(model) is Functional:
+        return {"trainable": model.trainable}
+    if type(model) is not keras.Sequential:
+        return None
+    policy = keras.dtype_policies.serialize(model.dtype_policy)
+    return {"trainable": model.trainable, "dtype": policy, "build_input_shape": model.input_shape}
+
+
 def reset_initializer(initializer: Any) -> None:
     """Draws a new seed for an initializer whose author gave it none."""
     if initializer._init_seed is None:

@@ -5,7 +5,8 @@ import gc
 import random
 import re
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
+from typing import Any
 
 import keras
 import numpy as np
@@ -56,6 +57,43 @@ def deep_recursion(calls: int) -> Generator[None]:
         yield
     finally:
         sys.setrecursionlimit(limit)
+
+
+_SHALLOW = 12
+"""Models inside each other that fit on Python's stack, whatever walks through them."""
+_FRAMES = 60
+"""Frames that a call of one model inside another takes at most, on any backend."""
+
+
+def _inside(model: Any) -> list[Any]:
+    """Lists the models in a model, or the graphs in a graph."""
+    layers = getattr(model, "layers", ())
+    if isinstance(layers, Mapping):
+        return [layer.graph for layer in layers.values() if layer.graph is not None]
+    return [layer for layer in layers if isinstance(layer, keras.Model)]
+
+
+def _levels(model: Any) -> int:
+    """Counts how many models are inside each other. Costs O(layers) per level."""
+    level, count = {id(model): model}, 0
+    while level:
+        count += 1
+        level = {id(part): part for each in level.values() for part in _inside(each)}
+    return count
+
+
+@contextlib.contextmanager
+def room_for(*models: Any) -> Generator[None]:
+    """Lets models that are inside each other, many levels deep, be walked through and called.
+
+    Takes models and graphs.
+    """
+    levels = max((_levels(model) for model in models), default=0)
+    if levels <= _SHALLOW:
+        yield
+        return
+    with deep_recursion(levels * _FRAMES // 10):
+        yield
 
 
 @contextlib.contextmanager

@@ -1,0 +1,186 @@
+"""Long chains and deep nests: nothing walks them on Python's stack.
+
+Keras does, so a chain is constructed with more room, and all else is done without.
+"""
+
+import sys
+
+import keras
+import numpy as np
+import pytest
+from keras import layers
+
+import ramet
+from ramet.bridge import internals
+from ramet.show import text_of
+
+LENGTH = 5000
+LEVELS = 300
+LIMIT = 1000
+"""Python's own limit."""
+
+
+@pytest.fixture(autouse=True)
+def _little_room():
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(LIMIT)
+    yield
+    found = sys.getrecursionlimit()
+    sys.setrecursionlimit(before)
+    assert found == LIMIT
+
+
+def link(number):
+    """A layer of a chain; few have weights, so that a backend is quick to make them."""
+    if number % 100 == 0:
+        return layers.Dense(4, name=f"dense{number}")
+    return layers.Activation("tanh", name=f"link{number}")
+
+
+@pytest.fixture(scope="module")
+def chain():
+    with internals.deep_recursion(LENGTH):
+        start = tensor = keras.Input((4,), name="start")
+        for number in range(LENGTH):
+            tensor = link(number)(tensor)
+        return keras.Model(start, layers.Add(name="sum")([start, tensor]), name="chain")
+
+
+@pytest.fixture(scope="module")
+def graph(chain):
+    return ramet.trace(chain)
+
+
+@pytest.fixture(scope="module")
+def copy(chain):
+    return ramet.clone(chain)
+
+
+@pytest.fixture(scope="module")
+def edited(graph):
+    graph = graph.insert_after("link2501", layers.Identity(name="new"))
+    graph = graph.remove("link2502").rename({"link2503": "renamed"})
+    return graph.configure("dense2600", trainable=False)
+
+
+@pytest.fixture(scope="module")
+def built(edited):
+    return edited.build()
+
+
+def same_weights(first, second):
+    return all(
+        np.array_equal(internals.to_numpy(a), internals.to_numpy(b))
+        for a, b in zip(first.weights, second.weights, strict=True)
+    )
+
+
+def test_a_long_chain_is_read(graph):
+    assert len(graph.calls) == LENGTH + 2
+    assert len(str(graph).splitlines()) == LENGTH + 4
+
+
+def test_a_long_chain_is_copied_and_the_copy_is_the_same(chain, copy):
+    assert same_weights(chain, copy)
+    report = ramet.verify(chain, copy)
+    assert report.ok, report
+    assert report.complete, report
+
+
+def test_a_long_chain_on_the_same_weights(chain):
+    view = ramet.clone(chain, weights="share")
+    assert all(a is b for a, b in zip(chain.weights, view.weights, strict=True))
+
+
+def test_a_long_chain_with_fresh_weights(chain):
+    member = ramet.clone(chain, weights="fresh", seed=1)
+    assert len(member.layers) == len(chain.layers)
+    assert not same_weights(chain, member)
+
+
+def test_a_long_chain_is_edited(chain, built):
+    names = [layer.name for layer in built.layers]
+    at = names.index("link2501")
+    assert names[at : at + 4] == ["link2501", "new", "renamed", "link2504"]
+    assert len(built.layers) == len(chain.layers)
+    assert not built.get_layer("dense2600").trainable
+    assert same_weights(chain, built)
+
+
+def test_two_long_chains_are_compared(chain, copy, built):
+    assert not ramet.diff(chain, copy)
+    found = {(entry.kind, entry.where) for entry in ramet.diff(chain, built)}
+    assert ("config", "dense2600") in found
+    assert len(found) < 10  # where all are alike, which one was removed can be told in many ways
+
+
+def test_a_long_chain_is_shown(chain):
+    assert f"{LENGTH + 2} calls" in text_of(chain)
+    assert ramet.masks(chain).ok
+
+
+def test_a_part_of_a_long_chain(graph):
+    part = graph.extract(outputs=["link4001"]).build()
+    assert len(part.layers) == 4003
+
+
+def test_a_long_sequential_model():
+    with internals.deep_recursion(LENGTH):
+        model = keras.Sequential([keras.Input((4,)), *map(link, range(LENGTH))])
+    copy = ramet.clone(model)
+    assert isinstance(copy, keras.Sequential)
+    assert len(copy.layers) == LENGTH
+    assert same_weights(model, copy)
+    assert ramet.trace(copy).calls.keys() == ramet.trace(model).calls.keys()
+
+
+def test_one_layer_called_often():
+    with internals.deep_recursion(LENGTH):
+        start = tensor = keras.Input((4,))
+        layer = layers.Dense(4, name="layer")
+        for _ in range(2 * LIMIT):
+            tensor = layer(tensor)
+        model = keras.Model(start, tensor)
+    copy = ramet.clone(model)
+    assert len(copy.weights) == 2
+    assert len(ramet.trace(copy).calls) == 2 * LIMIT + 1
+
+
+@pytest.fixture(scope="module")
+def nest():
+    """Models inside each other; Keras alone could not call the outermost one."""
+    with internals.deep_recursion(LEVELS * 10):
+        start = keras.Input((4,), name="start")
+        model = keras.Model(start, layers.Dense(4, name="innermost")(start), name="model0")
+        for level in range(1, LEVELS):
+            start = keras.Input((4,), name="start")
+            end = layers.Activation("tanh", name="end")(model(start))
+            model = keras.Model(start, end, name=f"model{level}")
+        return model
+
+
+def test_a_deep_nest_is_copied_and_the_copy_is_the_same(nest):
+    for copy in (ramet.clone(nest), ramet.trace(nest).rename({"end": "last"}).build()):
+        assert same_weights(nest, copy)
+    report = ramet.verify(nest, ramet.clone(nest))
+    assert report.ok, report
+    assert report.complete, report
+
+
+def test_a_deep_nest_in_other_modes(nest):
+    view = ramet.clone(nest, weights="share")
+    assert all(a is b for a, b in zip(nest.weights, view.weights, strict=True))
+    assert not same_weights(nest, ramet.clone(nest, weights="fresh", seed=1))
+
+
+def test_a_deep_nest_is_shown_and_compared(nest):
+    copy = ramet.clone(nest)
+    inner = copy
+    for _ in range(LEVELS - 1):
+        inner = next(layer for layer in inner.layers if isinstance(layer, keras.Model))
+    assert not ramet.diff(nest, copy)
+    inner.weights[1].assign(np.ones(4))
+    assert [entry.kind for entry in ramet.diff(nest, copy)] == ["weights"]
+    assert "model298" in text_of(nest)
+    assert ramet.masks(nest).ok
+    assert len(str(ramet.trace(nest)).splitlines()) > LEVELS
