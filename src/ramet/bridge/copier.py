@@ -7,8 +7,9 @@ no chain of layers is too long for Python's stack.
 """
 
 import threading
+import types
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import keras
@@ -25,6 +26,8 @@ _LOCKS = (type(threading.Lock()), type(threading.RLock()))
 
 _TRACKER_FIELDS = frozenset({internals.STORES, internals.STORED_IDS})
 """What a tracker holds that is not just copied."""
+
+_NONE: frozenset[str] = frozenset()
 
 _LOCK_HINT = ", or write a get_config() from which the layer can be made with one of its own"
 
@@ -223,34 +226,36 @@ class Copier(NodeCopier):
         else:
             self.copy(value)
 
-    def _set_attributes(self, source: Any, made: Any, attributes: list[tuple[str, Any]]) -> None:
-        slotted = internals.slots_of(type(source))
+    def _set_attributes(
+        self, source: Any, made: Any, attributes: Iterable[tuple[str, Any]]
+    ) -> None:
         fields = made.__dict__
         skipped = self._skipped_fields(source)
         name = ""
         try:
             for name, value in attributes:
-                if name in skipped:
-                    if name in internals.COMPILED_FIELDS:
-                        fields[name] = None
-                elif type(value) in ATOMS:
-                    fields[name] = value
-                else:
+                if type(value) in ATOMS:
+                    if name not in skipped:
+                        fields[name] = value
+                elif name not in skipped:
                     fields[name] = self.copy(value)
+                elif name in internals.COMPILED_FIELDS:
+                    fields[name] = None
         except Uncopyable as problem:
             fields[name] = self._remade_attribute(source, name, problem)
-            names = [other for other, _ in attributes]
-            self._set_attributes(source, made, attributes[names.index(name) + 1 :])
+            rest = [*attributes]
+            names = [other for other, _ in rest]
+            self._set_attributes(source, made, rest[names.index(name) + 1 :])
         except Exception as error:
             error.add_note(f"while copying attribute '{name}' of '{made.name}'")
             raise
-        for slot in slotted:
+        for slot in internals.slots_of(type(source)):
             if slot in fields:
                 object.__setattr__(made, slot, fields.pop(slot))
 
     def _skipped_fields(self, source: Any) -> frozenset[str]:
         """Names the attributes of an operation that are not just copied."""
-        skipped = self._skipped.get(id(source), frozenset())
+        skipped = self._skipped.get(id(source), _NONE)
         if isinstance(source, keras.Function):
             given = id(source) in self._given
             skipped |= internals.GRAPH_FIELDS if given else {internals.NODE_KEYS}
@@ -260,7 +265,7 @@ class Copier(NodeCopier):
 
     def _share_tracker(self, old: Any, new: Any) -> None:
         if type(old) is internals.TRACKED_LIST:
-            new.tracker = self._tracker_of(old)
+            new.tracker = self.copy(old.tracker)
 
     def _remade_attribute(self, source: Any, name: str, problem: Uncopyable) -> Any:
         """Takes a lock from the layer made anew; nothing else has no state to lose."""
@@ -323,19 +328,24 @@ class Copier(NodeCopier):
 
     def _tracker(self, value: Any) -> Any:
         made = object.__new__(type(value))
-        self.memo[id(value)] = made
+        memo = self.memo
+        memo[id(value)] = made
         fields, held = made.__dict__, value.__dict__
         fields.update(held)
         stores: dict[str, tuple[Any, list[Any]]] = {}
         ids: dict[str, set[int]] = {}
         for key, (test, store) in held[internals.STORES].items():
-            if not functions.is_free(test, self):
+            if not internals.is_own_test(test):
                 test = self.copy(test)  # noqa: PLW2901 the copy of a test
-            copied = self.copy(store)
+            if type(store) is list and not store and id(store) not in memo:
+                copied = memo[id(store)] = []
+                ids[key] = set()
+            else:
+                copied = self.copy(store)
+                ids[key] = set(map(id, copied))
             stores[key] = (test, copied)
-            ids[key] = set(map(id, copied)) if copied else set()
         fields[internals.STORES], fields[internals.STORED_IDS] = stores, ids
-        self.memo[id(held[internals.STORES])] = stores
+        memo[id(held[internals.STORES])] = stores
         for name in held.keys() - _TRACKER_FIELDS:
             fields[name] = self.copy(held[name])
         return made
@@ -369,10 +379,12 @@ class Copier(NodeCopier):
     def _tracked_list(self, value: Any) -> Any:
         """Copies one of Keras's tracked lists without tracking again."""
         made = list.__new__(type(value))
-        self.memo[id(value)] = made
+        memo = self.memo
+        memo[id(value)] = made
         if value:
-            list.extend(made, [self.copy(item) for item in value])
-        made.tracker = self._tracker_of(value)
+            items = [item if type(item) in ATOMS else self.copy(item) for item in value]
+            list.extend(made, items)
+        made.tracker = memo.get(id(value.tracker)) or self.copy(value.tracker)
         return made
 
     def _tracked_dict(self, value: Any) -> Any:
@@ -380,8 +392,9 @@ class Copier(NodeCopier):
         made = kind.__new__(kind)
         self.memo[id(value)] = made
         for key, item in value.items():
-            dict.__setitem__(made, self.copy(key), self.copy(item))
-        made.tracker = self._tracker_of(value)
+            copied = item if type(item) in ATOMS else self.copy(item)
+            dict.__setitem__(made, key if type(key) is str else self.copy(key), copied)
+        made.tracker = self.memo.get(id(value.tracker)) or self.copy(value.tracker)
         return made
 
     def _tracked_set(self, value: Any) -> Any:
@@ -389,12 +402,8 @@ class Copier(NodeCopier):
         self.memo[id(value)] = made
         if value:
             set.update(made, [self.copy(item) for item in value])
-        made.tracker = self._tracker_of(value)
+        made.tracker = self.memo.get(id(value.tracker)) or self.copy(value.tracker)
         return made
-
-    def _tracker_of(self, value: Any) -> Any:
-        tracker = value.tracker
-        return self.memo.get(id(tracker)) or self.copy(tracker)
 
     def _list_wrapper(self, value: Any) -> Any:
         """Copies a list that TensorFlow wrapped.
@@ -405,6 +414,39 @@ class Copier(NodeCopier):
         for name, item in value.__dict__.items():
             if name != internals.SENTINEL:
                 made.__dict__[name] = self.copy(item)
+        return made
+
+    def _function(self, value: Any) -> Any:
+        if id(value.__code__) in internals.WRAPPERS:
+            made = self._wrapper(value)
+            if made is not None:
+                return made
+        return super()._function(value)
+
+    def _wrapper(self, value: Any) -> Any | None:
+        """Copies one of the two closures that Keras puts into every layer, if it is as known."""
+        first, second = value.__closure__
+        layer, method = first.cell_contents, second.cell_contents
+        made_layer = self.memo.get(id(layer))
+        if (
+            made_layer is None
+            or type(method) is not types.MethodType
+            or method.__self__ is not layer
+            or value.__dict__ != {"__wrapped__": method}
+        ):
+            return None
+        cell = self.memo.get(id(first))
+        if cell is None:
+            cell = self.memo[id(first)] = types.CellType(made_layer)
+        made_method = types.MethodType(method.__func__, made_layer)
+        self.memo[id(method)] = made_method
+        closure = (cell, types.CellType(made_method))
+        made = types.FunctionType(value.__code__, value.__globals__, value.__name__, None, closure)
+        made.__defaults__ = value.__defaults__
+        made.__qualname__, made.__module__ = value.__qualname__, value.__module__
+        made.__doc__, made.__annotations__ = value.__doc__, value.__annotations__
+        made.__dict__["__wrapped__"] = made_method
+        self.memo[id(value)] = made
         return made
 
     def _tensorflow(self, value: Any) -> Any:

@@ -2,6 +2,8 @@
 
 import functools
 import sys
+import types
+from collections.abc import Iterable
 from typing import Any
 
 import keras
@@ -82,6 +84,31 @@ LOSSES = "_losses"
 """Losses that a layer added during its last call."""
 
 
+_BARE = keras.Layer(name="bare")  # with a name, so that Keras counts none
+
+WRAPPERS = frozenset(
+    id(getattr(_BARE, name).__code__)
+    for name in ("build", "quantize")
+    if getattr(_BARE, name).__code__.co_freevars == ("obj", f"original_{name}_method")
+)
+"""Ids of the code of what Keras wraps around methods of every layer.
+
+Closures over the layer itself and its method, made anew for each layer.
+"""
+
+_TESTS = frozenset(id(test.__code__) for test, _ in _BARE._tracker.config.values())
+
+
+def is_own_test(test: Any) -> bool:
+    """Tells whether a tracker's test is one that Keras gives every layer, and holds nothing."""
+    return (
+        type(test) is types.FunctionType
+        and id(test.__code__) in _TESTS
+        and test.__closure__ is None
+        and test.__defaults__ is None
+    )
+
+
 def settle_losses(layer: Any) -> None:
     """Lets the copy of a layer know its losses by their own ids."""
     fields = layer.__dict__
@@ -130,16 +157,15 @@ def live_attributes(obj: Any) -> dict[str, Any]:
     return attributes
 
 
-def authored_first(operation: Any) -> list[tuple[str, Any]]:
-    """Lists the attributes of an operation, TensorFlow's own records of them last.
+def authored_first(operation: Any) -> Iterable[tuple[str, Any]]:
+    """Gives the attributes of an operation, TensorFlow's own records of them last.
 
     So that what cannot be copied is found under the name that the author gave it.
     """
     fields = live_attributes(operation) if slots_of(type(operation)) else vars(operation)
-    attributes = [*fields.items()]
     if "_self_setattr_tracking" in fields:
-        attributes.sort(key=_is_tensorflow_record)
-    return attributes
+        return sorted(fields.items(), key=_is_tensorflow_record)
+    return fields.items()
 
 
 def _is_tensorflow_record(attribute: tuple[str, Any]) -> bool:
