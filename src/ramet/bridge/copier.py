@@ -234,11 +234,8 @@ class Copier(NodeCopier):
         name = ""
         try:
             for name, value in attributes:
-                if type(value) in ATOMS:
-                    if name not in skipped:
-                        fields[name] = value
-                elif name not in skipped:
-                    fields[name] = self.copy(value)
+                if name not in skipped:
+                    fields[name] = value if type(value) in ATOMS else self.copy(value)
                 elif name in internals.COMPILED_FIELDS:
                     fields[name] = None
         except Uncopyable as problem:
@@ -440,7 +437,8 @@ class Copier(NodeCopier):
             cell = self.memo[id(first)] = types.CellType(made_layer)
         made_method = types.MethodType(method.__func__, made_layer)
         self.memo[id(method)] = made_method
-        closure = (cell, types.CellType(made_method))
+        other = self.memo[id(second)] = types.CellType(made_method)
+        closure = (cell, other)
         made = types.FunctionType(value.__code__, value.__globals__, value.__name__, None, closure)
         made.__defaults__ = value.__defaults__
         made.__qualname__, made.__module__ = value.__qualname__, value.__module__
