@@ -343,8 +343,9 @@ class Copier(NodeCopier):
             stores[key] = (test, copied)
         fields[internals.STORES], fields[internals.STORED_IDS] = stores, ids
         memo[id(held[internals.STORES])] = stores
-        for name in held.keys() - _TRACKER_FIELDS:
-            fields[name] = self.copy(held[name])
+        for name, item in held.items():
+            if type(item) not in ATOMS and name not in _TRACKER_FIELDS:
+                fields[name] = self.copy(item)
         return made
 
     def _variable(self, value: Any) -> Any:

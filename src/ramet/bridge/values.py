@@ -21,6 +21,10 @@ def package_of(kind: type) -> str:
     return kind.__module__.partition(".")[0]
 
 
+_BATCH = 64
+"""How many arrays JAX is given at once."""
+
+
 class ValueCopies:
     """Copies of backend values; those of JAX and TensorFlow are made in batches."""
 
@@ -34,6 +38,8 @@ class ValueCopies:
         if _is_array(type(value)):
             fields[name] = value
             self._arrays.append((fields, name, value))
+            if len(self._arrays) >= _BATCH:
+                self._copy_arrays()
         elif _is_plain_variable(value):
             made = fields[name] = object.__new__(type(value))
             made.__dict__.update(value.__dict__)
@@ -43,14 +49,18 @@ class ValueCopies:
 
     def finish(self) -> None:
         """Makes the copies that were put off."""
+        self._copy_arrays()
+        for device, pairs in self._resources.items():
+            _give_resources(device, pairs)
+        self._resources.clear()
+
+    def _copy_arrays(self) -> None:
+        """Has JAX copy what waits. It does so in the background, while the rest is put together."""
         if self._arrays:
             copies = _copy_jax([value for _, _, value in self._arrays])
             for (fields, name, _), made in zip(self._arrays, copies, strict=True):
                 fields[name] = made
             self._arrays.clear()
-        for device, pairs in self._resources.items():
-            _give_resources(device, pairs)
-        self._resources.clear()
 
 
 def is_value(value: Any) -> bool:
