@@ -154,12 +154,14 @@ class _Pickler(pickle.Pickler):
             return _reduce_by_itself
         if internals.is_list_wrapper(obj):
             return _reduce_wrapper
+        if internals.tensorflow_wrapper(obj) is not None:
+            return _reduce_proxy
         for base, reduced in _REDUCTIONS:
             if isinstance(obj, base):
                 return reduced
-        if internals.slots_of(kind) or not self._copier.is_structural(obj):
+        if not self._copier.is_structural(obj):
             raise Unstampable(kind.__name__)
-        return _reduce_object
+        return _reduce_slotted if internals.slots_of(kind) else _reduce_object
 
 
 def _reduce_by_itself(obj: Any) -> Any:
@@ -177,6 +179,16 @@ def _new_object(kind: type) -> Any:
 
 def _fill_object(made: Any, state: dict[str, Any]) -> None:
     made.__dict__.update(state)
+
+
+def _reduce_slotted(obj: Any) -> Any:
+    state = internals.live_attributes(obj)
+    return _new_object, (type(obj),), state, None, None, _fill_slotted
+
+
+def _fill_slotted(made: Any, state: dict[str, Any]) -> None:
+    for name, value in state.items():
+        internals.set_attribute(made, name, value)
 
 
 def _reduce_function(obj: types.FunctionType) -> Any:
@@ -250,6 +262,13 @@ def _fill_tracker(made: Any, state: dict[str, Any]) -> None:
 def _reduce_wrapper(obj: Any) -> Any:
     state = {name: value for name, value in vars(obj).items() if name != internals.SENTINEL}
     return type(obj), ([],), state, None, None, _fill_object
+
+
+def _reduce_proxy(obj: Any) -> Any:
+    content: Any = internals.tensorflow_wrapper(obj)
+    if not ATOMS.issuperset(map(type, content.values() if isinstance(obj, dict) else content)):
+        raise Unstampable(type(obj).__name__)  # To wrap shells would give them trackers.
+    return internals.wrap_alike, (_Shared(obj), content)
 
 
 _REDUCTIONS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
