@@ -16,7 +16,7 @@ import keras
 
 from ramet.bridge import functions, internals
 from ramet.bridge.nodes import NodeCopier
-from ramet.bridge.plain import ATOMS, Uncopyable
+from ramet.bridge.plain import ATOMS, MISSING, Uncopyable
 from ramet.bridge.remake import remake
 from ramet.bridge.values import ValueCopies, copy_resource, copy_value, package_of
 from ramet.errors import CopyError
@@ -143,7 +143,9 @@ class Copier(NodeCopier):
             return self._structural
         if package in ("jax", "jaxlib"):
             return self._foreign_callable if callable(value) else self._same
-        return self._torch if package == "torch" else handler
+        if package == "torch":
+            return self._structural if internals.is_torch_module(value) else self._torch
+        return handler
 
     def is_structural(self, value: Any) -> bool:
         """Tells whether an object is copied attribute by attribute."""
@@ -231,13 +233,19 @@ class Copier(NodeCopier):
     ) -> None:
         fields = made.__dict__
         skipped = self._skipped_fields(source)
+        found, handlers = self.memo.get, self._handlers  # `copy`, without a call for each
         name = ""
         try:
             for name, value in attributes:
-                if name not in skipped:
-                    fields[name] = value if type(value) in ATOMS else self.copy(value)
-                elif name in internals.COMPILED_FIELDS:
-                    fields[name] = None
+                kind = type(value)
+                if name in skipped:
+                    if name in internals.COMPILED_FIELDS:
+                        fields[name] = None
+                elif kind in ATOMS:
+                    fields[name] = value
+                else:
+                    copied = found(id(value), MISSING)
+                    fields[name] = handlers[kind](value) if copied is MISSING else copied
         except Uncopyable as problem:
             fields[name] = self._remade_attribute(source, name, problem)
             rest = [*attributes]
@@ -473,8 +481,6 @@ class Copier(NodeCopier):
         return self.memo.setdefault(id(value), made)
 
     def _torch(self, value: Any) -> Any:
-        if internals.is_torch_module(value):
-            return self._structural(value)
         if not internals.is_torch_tensor(value):
             return self._by_reduction(value)
         if self._share and not self._own_state and internals.is_torch_parameter(value):

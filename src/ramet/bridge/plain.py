@@ -21,7 +21,7 @@ import numpy as np
 
 from ramet.bridge import functions, internals
 
-_MISSING: Any = object()
+MISSING: Any = object()
 
 ATOMS: frozenset[type] = frozenset(
     {
@@ -92,8 +92,8 @@ class PlainCopier:
         kind = type(value)
         if kind in ATOMS:
             return value
-        found = self.memo.get(id(value), _MISSING)
-        return found if found is not _MISSING else self._handlers[kind](value)
+        found = self.memo.get(id(value), MISSING)
+        return found if found is not MISSING else self._handlers[kind](value)
 
     def own(self) -> list[Any]:
         """Returns the objects that were made so far, without those that were kept."""
@@ -247,12 +247,14 @@ class PlainCopier:
             for name, item in internals.live_attributes(value).items():
                 internals.set_attribute(made, name, self.copy(item))
         else:
-            held = value.__dict__
-            fields = made.__dict__
+            fields, held = made.__dict__, value.__dict__
             fields.update(held)
+            found, handlers = self.memo.get, self._handlers  # `copy`, without a call for each
             for name, item in held.items():
-                if type(item) not in ATOMS:
-                    fields[name] = self.copy(item)
+                kind = type(item)
+                if kind not in ATOMS:
+                    copied = found(id(item), MISSING)
+                    fields[name] = handlers[kind](item) if copied is MISSING else copied
         return made
 
     def _by_reduction(self, value: Any) -> Any:
