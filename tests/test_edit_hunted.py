@@ -647,3 +647,21 @@ def test_two_layers_change_names(tmp_path):
     assert names(made) == ["x", "d2", "r1", "d1", "r2"]
     assert [v.path for v in made.weights] == ["d2/kernel", "d2/bias", "d1/kernel", "d1/bias"]
     close(loaded(made, tmp_path)(X), model(X))
+
+
+def test_merged_models_may_share_layers_with_models_inside_them():
+    def made(name):
+        shared, inner = layers.Dense(4, name="shared"), keras.Input((4,))
+        nested = keras.Model(inner, shared(inner), name="inner")
+        inputs = keras.Input((4,))
+        return keras.Model(
+            inputs, layers.Add(name="add")([nested(inputs), shared(inputs)]), name=name
+        )
+
+    first, second = made("a"), made("b")
+    both = ramet.merge([first, second]).build()
+    data = np.arange(8, dtype="float32").reshape(2, 4)
+    assert {layer.name for layer in both.layers} >= {"shared", "b_shared", "inner", "b_inner"}
+    assert both.get_layer("b_inner").get_layer("b_shared") is both.get_layer("b_shared")
+    for alone, found in zip((first, second), both.predict(data, verbose=0), strict=True):
+        assert np.array_equal(alone.predict(data, verbose=0), found)

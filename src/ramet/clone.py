@@ -72,11 +72,7 @@ def clones(model: Any, n: int, *, weights: str = "copy", seed: int | None = None
         The new models, each independent of the others like of the source.
 
     Raises:
-        ModelError: If it is not a Keras model.
-        OptionError: If an option has a value that it cannot have.
-        StateError: If there are no weights to copy or share yet, or a weight's
-            initializer cannot be known.
-        CopyError: If a layer holds something that cannot be copied.
+        OptionError: If `n` is no number of copies; and whatever `clone` raises.
     """
     check_options(weights, seed, None)
     if isinstance(n, bool) or not isinstance(n, Integral) or n < 0:

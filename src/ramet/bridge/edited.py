@@ -267,11 +267,16 @@ class EditedBuilder(Replayer):
         return Transfer(variable.path, tuple(variable.shape), status, source)
 
     def settle_names(self) -> None:
-        """Gives renamed layers their names, and their variables paths to match."""
+        """Gives renamed layers their names, and their variables paths to match.
+
+        Where graphs inside each other name one layer differently, the outer one counts.
+        """
+        settled: set[int] = set()
         for record in self._records:
             made = self.layer(record)
-            if made.name != record.name:
+            if made.name != record.name and id(made) not in settled:
                 internals.rename_layer(made, record.name, variables=self.weights != "share")
+            settled.add(id(made))
 
     def _pairs(self) -> Iterator[tuple[Any, Any]]:
         """Yields the layers that were copied with their copies."""
