@@ -64,8 +64,10 @@ class Stamp:
         kinds = (keras.Operation, keras.KerasTensor, internals.Node)
         self._shells = [thing for thing in own if isinstance(thing, kinds)]
         self._model = [id(shell) for shell in self._shells].index(id(model))
+        # A JAX array is immutable and may be shared, but not as the value of a variable.
+        held = [vars(v)[internals.VARIABLE_VALUE] for v in own if isinstance(v, keras.Variable)]
         file = io.BytesIO()
-        pickler = _Pickler(file, self._shells, {id(thing) for thing in own}, copier)
+        pickler = _Pickler(file, self._shells, {id(thing) for thing in own + held}, copier)
         try:
             pickler.dump([_state(shell) for shell in self._shells])
         except (TypeError, ValueError, AttributeError, pickle.PicklingError, Uncopyable) as error:
