@@ -49,6 +49,13 @@ _CACHED = type(functools.lru_cache(len))
 """The class of functions with a cache, which has no public name."""
 
 
+def copy_array(value: np.ndarray) -> np.ndarray:
+    """Copies an array with its layout, and with whether it may be written to."""
+    made = value.copy(order="K")
+    made.flags.writeable = value.flags.writeable
+    return made
+
+
 class Uncopyable(Exception):  # noqa: N818 not an error yet: the layer may have another way
     """An object that has no structural copy."""
 
@@ -196,13 +203,12 @@ class PlainCopier:
         return id(value) in self.memo or isinstance(value, internals.STATEFUL)
 
     def _array(self, value: np.ndarray) -> np.ndarray:
-        made = value.copy(order="K")
-        self.memo[id(value)] = made
+        made = self.memo[id(value)] = copy_array(value)
         if made.dtype.hasobject:
-            flat = made.reshape(-1)
+            flat = value.copy(order="K").reshape(-1)
             flat[:] = [self.copy(item) for item in value.reshape(-1)]
             made = self.memo[id(value)] = flat.reshape(value.shape)
-        made.flags.writeable = value.flags.writeable
+            made.flags.writeable = value.flags.writeable
         return made
 
     def _function(self, value: types.FunctionType) -> Any:

@@ -10,6 +10,7 @@ make the same objects again.
 import io
 import pickle
 import types
+import weakref
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from functools import partial
@@ -20,7 +21,7 @@ import numpy as np
 
 from ramet.bridge import internals
 from ramet.bridge.copier import Copier
-from ramet.bridge.plain import ATOMS, Uncopyable
+from ramet.bridge.plain import ATOMS, Uncopyable, copy_array
 from ramet.bridge.values import ValueCopies, is_value
 
 _BUILTIN = frozenset(
@@ -28,8 +29,14 @@ _BUILTIN = frozenset(
 )
 """Types that a pickle knows by heart."""
 
-_REDUCED = frozenset({OrderedDict, defaultdict, deque, slice, partial, np.ndarray})
+_REDUCED = frozenset({OrderedDict, defaultdict, deque, slice, partial})
 """Types of which a pickle makes what the copier makes."""
+
+
+_WEAK = frozenset({weakref.ReferenceType, weakref.ProxyType, weakref.CallableProxyType})
+
+_REFUSALS = (TypeError, ValueError, AttributeError, RecursionError, pickle.PicklingError)
+"""What a pickle raises that cannot be made."""
 
 
 class Unstampable(Exception):  # noqa: N818 not an error: such models are copied one by one
@@ -70,7 +77,7 @@ class Stamp:
         pickler = _Pickler(file, self._shells, {id(thing) for thing in own + held}, copier)
         try:
             pickler.dump([_state(shell) for shell in self._shells])
-        except (TypeError, ValueError, AttributeError, pickle.PicklingError, Uncopyable) as error:
+        except (*_REFUSALS, Uncopyable) as error:
             raise Unstampable(str(error)) from error
         self._bytes = file.getvalue()
         self._values, self._shared = pickler.values, pickler.shared
@@ -139,6 +146,8 @@ class _Pickler(pickle.Pickler):
         """Tells whether all copies have an object in common; a tuple is part of each."""
         if issubclass(kind, tuple) or kind is slice:
             return False
+        if kind in _WEAK:  # It may lead to what is the copy's own.
+            raise Unstampable(kind.__name__)
         if kind in ATOMS or isinstance(obj, type) or self._copier.copy(obj) is obj:
             return True
         raise Unstampable(kind.__name__)
@@ -249,6 +258,13 @@ def _fill_set(made: set[Any], state: tuple[set[Any], dict[str, Any]]) -> None:
     made.__dict__.update(state[1])
 
 
+def _reduce_array(obj: np.ndarray) -> Any:
+    if obj.dtype.hasobject:
+        message = "an array of objects"
+        raise Unstampable(message)
+    return copy_array, (_Shared(obj),)
+
+
 def _reduce_tracker(obj: Any) -> Any:
     state = {name: value for name, value in vars(obj).items() if name != internals.STORED_IDS}
     return _new_object, (type(obj),), state, None, None, _fill_tracker
@@ -277,6 +293,7 @@ _REDUCTIONS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
     (types.FunctionType, _reduce_function),
     (types.CellType, _reduce_cell),
     (types.MethodType, _reduce_method),
+    (np.ndarray, _reduce_array),
     (internals.TRACKED_LIST, _reduce_list),
     (internals.TRACKED_DICTS, _reduce_dict),
     (internals.TRACKED_SET, _reduce_set),

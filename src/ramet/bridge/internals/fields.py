@@ -240,7 +240,11 @@ SENTINEL = "_self_attribute_sentinel"
 
 def is_list_wrapper(value: Any) -> bool:
     """Tells whether a value is a list that TensorFlow wrapped."""
-    return type(value).__name__ == "ListWrapper"
+    return type(value).__name__ == "ListWrapper" and _is_tensorflow(type(value))
+
+
+def _is_tensorflow(kind: type) -> bool:
+    return kind.__module__.startswith("tensorflow.")
 
 
 def empty_like(nodes: Any) -> Any:
@@ -251,7 +255,7 @@ def empty_like(nodes: Any) -> Any:
 def tensorflow_wrapper(value: Any) -> Any | None:
     """Returns the plain content of a dict or tuple that TensorFlow wrapped."""
     plain = {"_DictWrapper": dict, "_TupleWrapper": tuple}
-    kind = plain.get(type(value).__name__)
+    kind = plain.get(type(value).__name__) if _is_tensorflow(type(value)) else None
     return None if kind is None else kind(value)
 
 
