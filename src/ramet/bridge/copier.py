@@ -9,7 +9,7 @@ no chain of layers is too long for Python's stack.
 import threading
 import types
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -27,7 +27,7 @@ _LOCKS = (type(threading.Lock()), type(threading.RLock()))
 _TRACKER_FIELDS = frozenset({internals.STORES, internals.STORED_IDS})
 """What a tracker holds that is not just copied."""
 
-_NONE: frozenset[str] = frozenset()
+_TRACKED_LIST = internals.TRACKED_LIST
 
 _LOCK_HINT = ", or write a get_config() from which the layer can be made with one of its own"
 
@@ -191,34 +191,86 @@ class Copier(NodeCopier):
         fields["name"] = value.name
         for name in internals.NODE_LISTS:
             nodes = held[name]
-            fields[name] = self.memo[id(nodes)] = internals.empty_like(nodes)
+            kind = type(nodes)
+            # One that reports to a tracker gets it when the operation does.
+            bare = list.__new__(kind) if kind is _TRACKED_LIST else internals.empty_like(nodes)
+            fields[name] = self.memo[id(nodes)] = bare
         self.operations.append((value, made))
         return made
 
     def fill(self, source: Any) -> None:
         """Gives the shell of a layer, operation or model its attributes."""
         made = self.memo[id(source)]
-        attributes = internals.authored_first(source)
-        if id(source) not in self._dropped:
+        attributes = self._attributes(source)
+        dropped = self._dropped.get(id(source))
+        if dropped is None:
             self._set_attributes(source, made, attributes)
         else:
-            rest = [item for item in attributes if _tracks(*item)]
-            own = [item for item in attributes if not _tracks(*item)]
-            self._set_attributes(source, made, own)
-            for name, value in rest:
-                if name not in internals.TRACKING_FIELDS:
-                    self._copy_items(value)
-            # What no attribute reaches is not copied just to be forgotten.
-            dropped = [d for d in self._dropped[id(source)] if id(d) not in self.memo]
-            absent = {id(layer): object() for layer in dropped}
-            self.memo.update(absent)
-            self._set_attributes(source, made, rest)
-            internals.untrack(made, [*absent.values()])
-            for key in absent:
-                del self.memo[key]
+            self._set_most_attributes(source, made, attributes, dropped)
+        held, fields = source.__dict__, made.__dict__
         for name in internals.NODE_LISTS:
-            self._share_tracker(source.__dict__[name], made.__dict__[name])
-        internals.settle_losses(made)
+            if type(held[name]) is _TRACKED_LIST:
+                fields[name].tracker = self.copy(held[name].tracker)
+        internals.settle_losses(fields)
+
+    def _attributes(self, source: Any) -> dict[str, Any]:
+        """Returns the attributes of an operation that are copied, by name."""
+        attributes = source.__dict__
+        if internals.slots_of(type(source)):
+            attributes = internals.live_attributes(source)
+        skipped = self._skipped.get(id(source), frozenset())
+        if isinstance(source, keras.Function):
+            given = id(source) in self._given
+            skipped |= internals.GRAPH_FIELDS if given else {internals.NODE_KEYS}
+        if skipped:
+            attributes = {n: value for n, value in attributes.items() if n not in skipped}
+        if isinstance(source, internals.Trainer):
+            attributes = attributes | dict.fromkeys(internals.COMPILED_FIELDS & attributes.keys())
+        return attributes
+
+    def _set_attributes(self, source: Any, made: Any, attributes: dict[str, Any]) -> None:
+        """Gives an operation copies of attributes, or what is made anew for a lock."""
+        fields = made.__dict__
+        found, handlers = self.memo.get, self._handlers  # `copy`, without a call for each
+        for name, value in internals.authored_first(attributes):
+            kind = type(value)
+            if kind in ATOMS:
+                fields[name] = value
+                continue
+            copied = found(id(value), MISSING)
+            if copied is not MISSING:
+                fields[name] = copied
+            else:
+                try:
+                    fields[name] = handlers[kind](value)
+                except Uncopyable as problem:
+                    fields[name] = self._remade_attribute(source, name, problem)
+                except Exception as error:
+                    error.add_note(f"while copying attribute '{name}' of '{made.name}'")
+                    raise
+        for slot in internals.slots_of(type(source)):
+            if slot in fields:
+                object.__setattr__(made, slot, fields.pop(slot))
+
+    def _set_most_attributes(
+        self, source: Any, made: Any, attributes: dict[str, Any], dropped: list[Any]
+    ) -> None:
+        """Gives a model its attributes, and lets it track none of some layers.
+
+        What no attribute reaches is not copied just to be forgotten.
+        """
+        rest = {name: value for name, value in attributes.items() if _tracks(name, value)}
+        own = {name: value for name, value in attributes.items() if name not in rest}
+        self._set_attributes(source, made, own)
+        for name, value in rest.items():
+            if name not in internals.TRACKING_FIELDS:
+                self._copy_items(value)
+        absent = {id(layer): object() for layer in dropped if id(layer) not in self.memo}
+        self.memo.update(absent)
+        self._set_attributes(source, made, rest)
+        internals.untrack(made, [*absent.values()])
+        for key in absent:
+            del self.memo[key]
 
     def _copy_items(self, value: Any) -> None:
         """Copies what a tracked collection holds, but not the tracker that it reports to."""
@@ -227,50 +279,6 @@ class Copier(NodeCopier):
                 self._copy_items(item)
         else:
             self.copy(value)
-
-    def _set_attributes(
-        self, source: Any, made: Any, attributes: Iterable[tuple[str, Any]]
-    ) -> None:
-        fields = made.__dict__
-        skipped = self._skipped_fields(source)
-        found, handlers = self.memo.get, self._handlers  # `copy`, without a call for each
-        name = ""
-        try:
-            for name, value in attributes:
-                kind = type(value)
-                if name in skipped:
-                    if name in internals.COMPILED_FIELDS:
-                        fields[name] = None
-                elif kind in ATOMS:
-                    fields[name] = value
-                else:
-                    copied = found(id(value), MISSING)
-                    fields[name] = handlers[kind](value) if copied is MISSING else copied
-        except Uncopyable as problem:
-            fields[name] = self._remade_attribute(source, name, problem)
-            rest = [*attributes]
-            names = [other for other, _ in rest]
-            self._set_attributes(source, made, rest[names.index(name) + 1 :])
-        except Exception as error:
-            error.add_note(f"while copying attribute '{name}' of '{made.name}'")
-            raise
-        for slot in internals.slots_of(type(source)):
-            if slot in fields:
-                object.__setattr__(made, slot, fields.pop(slot))
-
-    def _skipped_fields(self, source: Any) -> frozenset[str]:
-        """Names the attributes of an operation that are not just copied."""
-        skipped = self._skipped.get(id(source), _NONE)
-        if isinstance(source, keras.Function):
-            given = id(source) in self._given
-            skipped |= internals.GRAPH_FIELDS if given else {internals.NODE_KEYS}
-        if isinstance(source, internals.Trainer):
-            skipped |= internals.COMPILED_FIELDS
-        return skipped
-
-    def _share_tracker(self, old: Any, new: Any) -> None:
-        if type(old) is internals.TRACKED_LIST:
-            new.tracker = self.copy(old.tracker)
 
     def _remade_attribute(self, source: Any, name: str, problem: Uncopyable) -> Any:
         """Takes a lock from the layer made anew; nothing else has no state to lose."""
@@ -337,20 +345,15 @@ class Copier(NodeCopier):
         memo[id(value)] = made
         fields, held = made.__dict__, value.__dict__
         fields.update(held)
-        stores: dict[str, tuple[Any, list[Any]]] = {}
-        ids: dict[str, set[int]] = {}
+        stores = fields[internals.STORES] = memo[id(held[internals.STORES])] = {}
+        ids = fields[internals.STORED_IDS] = {}
         for key, (test, store) in held[internals.STORES].items():
-            if not internals.is_own_test(test):
-                test = self.copy(test)  # noqa: PLW2901 the copy of a test
-            if type(store) is list and not store and id(store) not in memo:
-                copied = memo[id(store)] = []
-                ids[key] = set()
-            else:
-                copied = self.copy(store)
-                ids[key] = set(map(id, copied))
-            stores[key] = (test, copied)
-        fields[internals.STORES], fields[internals.STORED_IDS] = stores, ids
-        memo[id(held[internals.STORES])] = stores
+            copied = memo.get(id(store))
+            if copied is None:
+                copied = self.copy(store) if store or type(store) is not list else []
+                memo[id(store)] = copied
+            stores[key] = (test if internals.is_own_test(test) else self.copy(test), copied)
+            ids[key] = set(map(id, copied))
         for name, item in held.items():
             if type(item) not in ATOMS and name not in _TRACKER_FIELDS:
                 fields[name] = self.copy(item)

@@ -74,9 +74,7 @@ class PlainCopier:
         self.free: dict[int, dict[str, Any]] = {}
         """Module names of code that reaches no layer by them, by the code's id."""
         self._kept: list[Any] = []
-        self._handlers: defaultdict[type, Callable[[Any], Any]] = defaultdict(
-            lambda: self._copy_first
-        )
+        self._handlers: defaultdict[type, Any] = defaultdict(lambda: self._copy_first)
         self._handlers |= {
             **dict.fromkeys(ATOMS, self._same),
             list: self._list,
@@ -135,6 +133,16 @@ class PlainCopier:
     def _same(self, value: Any) -> Any:
         return value
 
+    def _copy_fields(self, held: dict[Any, Any], fields: dict[Any, Any]) -> None:
+        """Copies what a dict holds into another."""
+        fields.update(held)
+        found, handlers = self.memo.get, self._handlers  # `copy`, without a call for each
+        for name, item in held.items():
+            kind = type(item)
+            if kind not in ATOMS:
+                copied = found(id(item), MISSING)
+                fields[name] = handlers[kind](item) if copied is MISSING else copied
+
     def _open_file(self, value: Any) -> Any:
         """Copies a file that is in memory; any other belongs to the source."""
         if isinstance(value, (io.StringIO, io.BytesIO)):
@@ -151,10 +159,10 @@ class PlainCopier:
     def _dict(self, value: dict[Any, Any]) -> dict[Any, Any]:
         made: dict[Any, Any] = {}
         self.memo[id(value)] = made
-        for key, item in value.items():
-            made[key if type(key) is str else self.copy(key)] = (
-                item if type(item) in ATOMS else self.copy(item)
-            )
+        if ATOMS.issuperset(map(type, value)):
+            self._copy_fields(value, made)
+        else:
+            made.update({self.copy(key): self.copy(item) for key, item in value.items()})
         return made
 
     def _ordered_dict(self, value: Any) -> Any:
@@ -253,14 +261,7 @@ class PlainCopier:
             for name, item in internals.live_attributes(value).items():
                 internals.set_attribute(made, name, self.copy(item))
         else:
-            fields, held = made.__dict__, value.__dict__
-            fields.update(held)
-            found, handlers = self.memo.get, self._handlers  # `copy`, without a call for each
-            for name, item in held.items():
-                kind = type(item)
-                if kind not in ATOMS:
-                    copied = found(id(item), MISSING)
-                    fields[name] = handlers[kind](item) if copied is MISSING else copied
+            self._copy_fields(value.__dict__, made.__dict__)
         return made
 
     def _by_reduction(self, value: Any) -> Any:

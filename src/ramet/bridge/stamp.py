@@ -96,7 +96,7 @@ class Stamp:
         for shell, state in zip(shells, unpickler.load(), strict=True):
             shell.__dict__.update(state)
         for shell in shells:
-            internals.settle_losses(shell)
+            internals.settle_losses(shell.__dict__)
             if isinstance(shell, keras.Function):
                 internals.key_nodes(shell)
         return shells[self._model]

@@ -96,22 +96,20 @@ WRAPPERS = frozenset(
 Closures over the layer itself and its method, made anew for each layer.
 """
 
-_TESTS = frozenset(id(test.__code__) for test, _ in _BARE._tracker.config.values())
+_TESTS = frozenset(
+    id(test.__code__)
+    for test, _ in _BARE._tracker.config.values()
+    if not (test.__closure__ or test.__defaults__)
+)
 
 
 def is_own_test(test: Any) -> bool:
     """Tells whether a tracker's test is one that Keras gives every layer, and holds nothing."""
-    return (
-        type(test) is types.FunctionType
-        and id(test.__code__) in _TESTS
-        and test.__closure__ is None
-        and test.__defaults__ is None
-    )
+    return type(test) is types.FunctionType and id(test.__code__) in _TESTS
 
 
-def settle_losses(layer: Any) -> None:
-    """Lets the copy of a layer know its losses by their own ids."""
-    fields = layer.__dict__
+def settle_losses(fields: dict[str, Any]) -> None:
+    """Lets the attributes of a copied layer know its losses by their own ids."""
     if fields.get(LOSS_IDS):
         replace_items(fields[LOSS_IDS], {id(loss) for loss in fields[LOSSES]})
 
@@ -157,18 +155,17 @@ def live_attributes(obj: Any) -> dict[str, Any]:
     return attributes
 
 
-def authored_first(operation: Any) -> Iterable[tuple[str, Any]]:
+def authored_first(attributes: dict[str, Any]) -> Iterable[tuple[str, Any]]:
     """Gives the attributes of an operation, TensorFlow's own records of them last.
 
     So that what cannot be copied is found under the name that the author gave it.
     """
-    fields = live_attributes(operation) if slots_of(type(operation)) else vars(operation)
-    if "_self_setattr_tracking" in fields:
-        return sorted(fields.items(), key=_is_tensorflow_record)
-    return fields.items()
+    if "_self_setattr_tracking" in attributes:
+        return sorted(attributes.items(), key=_is_record)
+    return attributes.items()
 
 
-def _is_tensorflow_record(attribute: tuple[str, Any]) -> bool:
+def _is_record(attribute: tuple[str, Any]) -> bool:
     return attribute[0].startswith("_self_")
 
 
