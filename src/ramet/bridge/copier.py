@@ -7,27 +7,21 @@ no chain of layers is too long for Python's stack.
 """
 
 import threading
-import types
 from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 import keras
 
-from ramet.bridge import functions, internals
-from ramet.bridge.nodes import NodeCopier
+from ramet.bridge import internals
+from ramet.bridge.foreign import ForeignCopier
 from ramet.bridge.plain import ATOMS, MISSING, Uncopyable
 from ramet.bridge.remake import remake
-from ramet.bridge.values import ValueCopies, copy_resource, copy_value, package_of
+from ramet.bridge.values import ValueCopies
 from ramet.errors import CopyError
 
 _LOCKS = (type(threading.Lock()), type(threading.RLock()))
 """What a layer made from its config can lend to the copy of another."""
-
-_TRACKER_FIELDS = frozenset({internals.STORES, internals.STORED_IDS})
-"""What a tracker holds that is not just copied."""
-
-_TRACKED_LIST = internals.TRACKED_LIST
 
 _LOCK_HINT = ", or write a get_config() from which the layer can be made with one of its own"
 
@@ -37,7 +31,7 @@ def _tracks(name: str, value: Any) -> bool:
     return name in internals.TRACKING_FIELDS or isinstance(value, internals.TRACKED_COLLECTIONS)
 
 
-class Copier(NodeCopier):
+class Copier(ForeignCopier):
     """Copies Keras objects and what they hold, each object once."""
 
     def __init__(
@@ -55,12 +49,10 @@ class Copier(NodeCopier):
             share: Whether the variables of layers are kept instead of copied.
             renew: Whether initializers without a seed draw a new one.
         """
-        super().__init__()
+        super().__init__(share=share)
         self.values = ValueCopies()
         self._on_function = on_function
-        self._share = share
         self._renew = renew
-        self._own_state = 0
         self._sharing: list[Any] = []
         self._skipped: dict[int, frozenset[str]] = {}
         self._dropped: dict[int, list[Any]] = {}
@@ -132,21 +124,6 @@ class Copier(NodeCopier):
             late = internals.starts_inside(source)
             (self._late if late else self._unfilled).append(source)
 
-    def _handler_for(self, kind: type, value: Any) -> Callable[[Any], Any]:
-        package = package_of(kind)
-        if package == "tensorflow":  # before all else: some of its wrappers are tuples
-            return self._list_wrapper if internals.is_list_wrapper(value) else self._tensorflow
-        handler = super()._handler_for(kind, value)
-        if handler != self._by_reduction:
-            return handler
-        if package == "keras":
-            return self._structural
-        if package in ("jax", "jaxlib"):
-            return self._foreign_callable if callable(value) else self._same
-        if package == "torch":
-            return self._structural if internals.is_torch_module(value) else self._torch
-        return handler
-
     def is_structural(self, value: Any) -> bool:
         """Tells whether an object is copied attribute by attribute."""
         handler = self._handler_for(type(value), value)
@@ -162,15 +139,11 @@ class Copier(NodeCopier):
             (keras.Function, self._keras_function),
             (keras.Operation, self._shell),
             (keras.Variable, self._variable),
-            (internals.Tracker, self._tracker),
             (internals.BaseOptimizer, self._optimizer),
             (keras.Metric, self._stateful),
             (internals.RandomInitializer, self._initializer),
             (internals.KerasSaveable, self._structural),
             (keras.random.SeedGenerator, self._structural),
-            (internals.TRACKED_LIST, self._tracked_list),
-            (internals.TRACKED_DICTS, self._tracked_dict),
-            (internals.TRACKED_SET, self._tracked_set),
             *super()._bases(),
         )
 
@@ -191,10 +164,7 @@ class Copier(NodeCopier):
         fields["name"] = value.name
         for name in internals.NODE_LISTS:
             nodes = held[name]
-            kind = type(nodes)
-            # One that reports to a tracker gets it when the operation does.
-            bare = list.__new__(kind) if kind is _TRACKED_LIST else internals.empty_like(nodes)
-            fields[name] = self.memo[id(nodes)] = bare
+            fields[name] = self.memo[id(nodes)] = internals.empty_like(nodes)
         self.operations.append((value, made))
         return made
 
@@ -209,7 +179,7 @@ class Copier(NodeCopier):
             self._set_most_attributes(source, made, attributes, dropped)
         held, fields = source.__dict__, made.__dict__
         for name in internals.NODE_LISTS:
-            if type(held[name]) is _TRACKED_LIST:
+            if type(held[name]) is internals.TRACKED_LIST:
                 fields[name].tracker = self.copy(held[name].tracker)
         internals.settle_losses(fields)
 
@@ -307,11 +277,11 @@ class Copier(NodeCopier):
             for layer in internals.all_layers(self._sharing.pop()):
                 for variable in internals.layer_state(layer):
                     self._keep_variable(variable)
-        self._own_state += 1
+        self.own_state += 1
         try:
             return self._structural(value)
         finally:
-            self._own_state -= 1
+            self.own_state -= 1
 
     def _initializer(self, value: Any) -> Any:
         made = self._structural(value)
@@ -339,28 +309,8 @@ class Copier(NodeCopier):
             if kept is not None:
                 internals.replace_items(kept, items)
 
-    def _tracker(self, value: Any) -> Any:
-        made = object.__new__(type(value))
-        memo = self.memo
-        memo[id(value)] = made
-        fields, held = made.__dict__, value.__dict__
-        fields.update(held)
-        stores = fields[internals.STORES] = memo[id(held[internals.STORES])] = {}
-        ids = fields[internals.STORED_IDS] = {}
-        for key, (test, store) in held[internals.STORES].items():
-            copied = memo.get(id(store))
-            if copied is None:
-                copied = self.copy(store) if store or type(store) is not list else []
-                memo[id(store)] = copied
-            stores[key] = (test if internals.is_own_test(test) else self.copy(test), copied)
-            ids[key] = set(map(id, copied))
-        for name, item in held.items():
-            if type(item) not in ATOMS and name not in _TRACKER_FIELDS:
-                fields[name] = self.copy(item)
-        return made
-
     def _variable(self, value: Any) -> Any:
-        if self._share and not self._own_state:
+        if self.keeps_state():
             return self._keep_variable(value)
         made = object.__new__(type(value))
         self.memo[id(value)] = made
@@ -383,116 +333,4 @@ class Copier(NodeCopier):
         """Makes a variable and its value their own copies, so that they are shared."""
         raw = vars(value)[internals.VARIABLE_VALUE]
         self.memo[id(value)], self.memo[id(raw)] = value, raw
-        return value
-
-    def _tracked_list(self, value: Any) -> Any:
-        """Copies one of Keras's tracked lists without tracking again."""
-        made = list.__new__(type(value))
-        memo = self.memo
-        memo[id(value)] = made
-        if value:
-            items = [item if type(item) in ATOMS else self.copy(item) for item in value]
-            list.extend(made, items)
-        made.tracker = memo.get(id(value.tracker)) or self.copy(value.tracker)
-        return made
-
-    def _tracked_dict(self, value: Any) -> Any:
-        kind: Any = type(value)
-        made = kind.__new__(kind)
-        self.memo[id(value)] = made
-        for key, item in value.items():
-            copied = item if type(item) in ATOMS else self.copy(item)
-            dict.__setitem__(made, key if type(key) is str else self.copy(key), copied)
-        made.tracker = self.memo.get(id(value.tracker)) or self.copy(value.tracker)
-        return made
-
-    def _tracked_set(self, value: Any) -> Any:
-        made = set.__new__(type(value))
-        self.memo[id(value)] = made
-        if value:
-            set.update(made, [self.copy(item) for item in value])
-        made.tracker = self.memo.get(id(value.tracker)) or self.copy(value.tracker)
-        return made
-
-    def _list_wrapper(self, value: Any) -> Any:
-        """Copies a list that TensorFlow wrapped.
-
-        Not by its constructor, which tracks what it is given: shells have no tracker yet.
-        """
-        made = self.memo[id(value)] = internals.empty_like(value)
-        for name, item in value.__dict__.items():
-            if name != internals.SENTINEL:
-                made.__dict__[name] = self.copy(item)
-        return made
-
-    def _function(self, value: Any) -> Any:
-        if id(value.__code__) in internals.WRAPPERS:
-            made = self._wrapper(value)
-            if made is not None:
-                return made
-        return super()._function(value)
-
-    def _wrapper(self, value: Any) -> Any | None:
-        """Copies one of the two closures that Keras puts into every layer, if it is as known."""
-        first, second = value.__closure__
-        layer, method = first.cell_contents, second.cell_contents
-        made_layer = self.memo.get(id(layer))
-        if (
-            made_layer is None
-            or type(method) is not types.MethodType
-            or method.__self__ is not layer
-            or value.__dict__ != {"__wrapped__": method}
-        ):
-            return None
-        cell = self.memo.get(id(first))
-        if cell is None:
-            cell = self.memo[id(first)] = types.CellType(made_layer)
-        made_method = types.MethodType(method.__func__, made_layer)
-        self.memo[id(method)] = made_method
-        other = self.memo[id(second)] = types.CellType(made_method)
-        closure = (cell, other)
-        made = types.FunctionType(value.__code__, value.__globals__, value.__name__, None, closure)
-        made.__defaults__ = value.__defaults__
-        made.__qualname__, made.__module__ = value.__qualname__, value.__module__
-        made.__doc__, made.__annotations__ = value.__doc__, value.__annotations__
-        made.__dict__["__wrapped__"] = made_method
-        self.memo[id(value)] = made
-        return made
-
-    def _tensorflow(self, value: Any) -> Any:
-        wrapper = internals.tensorflow_wrapper(value)
-        if wrapper is not None:
-            self._kept.append(wrapper)
-            made = internals.wrap_alike(value, self.copy(wrapper))
-            return self.memo.setdefault(id(value), made)
-        if internals.is_bound_tensorflow(value):
-            raise Uncopyable(value)
-        if internals.is_tensorflow_structure(value):
-            return self._structural(value)
-        rebind = getattr(value, "_clone", None)
-        if rebind is not None and hasattr(value, "python_function"):
-            function = value.python_function
-            if not functions.reaches_state(function):
-                return value
-            return self.memo.setdefault(id(value), rebind(self.copy(function)))
-        if self._share and not self._own_state:
-            return value
-        made = copy_value(value)
-        if made is value:
-            made = copy_resource(value)
-        self._kept.append(value)
-        return self.memo.setdefault(id(value), made)
-
-    def _torch(self, value: Any) -> Any:
-        if not internals.is_torch_tensor(value):
-            return self._by_reduction(value)
-        if self._share and not self._own_state and internals.is_torch_parameter(value):
-            return value
-        return self.memo.setdefault(id(value), copy_value(value))
-
-    def _foreign_callable(self, value: Any) -> Any:
-        """Keeps a backend's compiled function unless it is bound to the source."""
-        inner = getattr(value, "__wrapped__", None)
-        if inner is not None and functions.reaches_state(inner):
-            raise Uncopyable(value)
         return value

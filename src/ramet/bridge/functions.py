@@ -77,6 +77,40 @@ def copy_function(function: types.FunctionType, copies: _Copies) -> Any:
     return function
 
 
+def copy_wrapper(function: types.FunctionType, copies: _Copies) -> Any | None:
+    """Copies one of the two closures that Keras puts into every layer, if it is as known."""
+    if id(function.__code__) not in internals.WRAPPERS:
+        return None
+    memo, cells = copies.memo, function.__closure__ or ()
+    layer, method = [cell.cell_contents for cell in cells]
+    if (
+        id(layer) not in memo
+        or type(method) is not types.MethodType
+        or method.__self__ is not layer
+        or function.__dict__ != {"__wrapped__": method}
+    ):
+        return None
+    made_layer = memo[id(layer)]
+    made_method = memo[id(method)] = types.MethodType(method.__func__, made_layer)
+    closure, _ = _new_closure(cells, [True, True], memo)
+    closure[0].cell_contents, closure[1].cell_contents = made_layer, made_method
+    made = memo[id(function)] = _new_function(function, function.__globals__, closure)
+    made.__defaults__ = function.__defaults__
+    made.__dict__["__wrapped__"] = made_method
+    return made
+
+
+def _new_function(
+    function: types.FunctionType, scope: dict[str, Any], closure: tuple[types.CellType, ...]
+) -> types.FunctionType:
+    """Makes a function of the same code, without its defaults and attributes."""
+    code = function.__code__
+    made = types.FunctionType(code, scope, function.__name__, None, closure or None)
+    made.__qualname__, made.__module__ = function.__qualname__, function.__module__
+    made.__doc__, made.__annotations__ = function.__doc__, function.__annotations__
+    return made
+
+
 def _bound_anew(
     function: types.FunctionType,
     cells: tuple[types.CellType, ...],
@@ -97,16 +131,13 @@ def _bound_anew(
         else:
             copies.free[id(code)] = scope
     closure, empty = _new_closure(cells, bound, memo)
-    made = types.FunctionType(code, scope, function.__name__, None, closure or None)
-    memo[id(function)] = made
+    made = memo[id(function)] = _new_function(function, scope, closure)
     for cell, made_cell in empty:
         made_cell.cell_contents = copies.copy(cell.cell_contents)
     if function.__defaults__:
         made.__defaults__ = copies.copy(function.__defaults__)
     if function.__kwdefaults__:
         made.__kwdefaults__ = copies.copy(function.__kwdefaults__)
-    made.__qualname__, made.__module__ = function.__qualname__, function.__module__
-    made.__doc__, made.__annotations__ = function.__doc__, function.__annotations__
     if function.__dict__:
         fields = made.__dict__
         for name, value in function.__dict__.items():

@@ -222,7 +222,8 @@ class PlainCopier:
     def _function(self, value: types.FunctionType) -> Any:
         if functions.is_free(value, self):
             return value
-        return functions.copy_function(value, self)
+        made = functions.copy_wrapper(value, self)
+        return functions.copy_function(value, self) if made is None else made
 
     def _method(self, value: types.MethodType) -> types.MethodType:
         owner, function = self.copy(value.__self__), self.copy(value.__func__)

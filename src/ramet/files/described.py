@@ -169,8 +169,8 @@ class _Reader:
 def _check(kind: str, described: dict[str, Any], layer: FileLayer) -> None:
     """Checks that a layer is one whose outputs, masks and weights are known."""
     module, config = described["module"], described["config"]
-    operation = module.startswith("keras.src.ops")
-    is_known = kind in (known.OPERATIONS if operation else {*known.LAYERS, *_MODELS})
+    layers = known.LAYERS if module == "keras.layers" else known.OPERATIONS
+    is_known = kind in layers or kind in _MODELS
     plain = not any(
         config.get(name)
         for name in ("mask_zero", "return_state", "stateful", "lora_rank", "quantization_config")

@@ -87,6 +87,18 @@ from ramet.bridge.internals.layers import (
     variable_key,
 )
 from ramet.bridge.internals.layouts import distributed_like, keep_layout, lay_out
+from ramet.bridge.internals.mapping import (
+    flat_inputs,
+    foreign_inputs,
+    functional_of,
+    graph_with,
+    key_nodes,
+    map_graph,
+    require_where_computed,
+    set_structures,
+    starts_inside,
+    structures_of,
+)
 from ramet.bridge.internals.namer import NAMER, operation_names
 from ramet.bridge.internals.surroundings import (
     automatic_name,
@@ -113,18 +125,12 @@ from ramet.bridge.internals.symbolic import (
     count_calls,
     equal_constants,
     fillable_masks,
-    flat_inputs,
-    foreign_inputs,
     forget_calls,
-    functional_of,
-    graph_with,
     has_several_calls,
     implied_masks,
     is_context_default,
     is_input,
-    key_nodes,
     maker,
-    map_graph,
     masked_arguments,
     new_node,
     new_tensor,
@@ -137,11 +143,7 @@ from ramet.bridge.internals.symbolic import (
     original,
     producer,
     ragged_spec,
-    require_where_computed,
     same_spec,
-    set_structures,
-    starts_inside,
-    structures_of,
 )
 
 __all__ = [

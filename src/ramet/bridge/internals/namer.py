@@ -5,7 +5,8 @@ from typing import Any
 import keras
 from keras.src.backend.common.masking import get_keras_mask
 
-from ramet.bridge.internals.symbolic import flat_inputs, producer, structures_of
+from ramet.bridge.internals.mapping import flat_inputs, structures_of
+from ramet.bridge.internals.symbolic import producer
 
 NAMER = '''\
 def name_operations(inputs, outputs, names):

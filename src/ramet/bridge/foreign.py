@@ -1,0 +1,92 @@
+"""Copies of what layers hold of their backend: values, modules, wrappers, functions."""
+
+from collections.abc import Callable
+from typing import Any
+
+from ramet.bridge import functions, internals
+from ramet.bridge.plain import Uncopyable
+from ramet.bridge.tracked import TrackedCopier
+from ramet.bridge.values import copy_resource, copy_value, package_of
+
+
+class ForeignCopier(TrackedCopier):
+    """Copies objects of JAX, TensorFlow and PyTorch."""
+
+    def __init__(self, *, share: bool) -> None:
+        """Starts with nothing copied.
+
+        Args:
+            share: Whether the variables of layers are kept instead of copied.
+        """
+        super().__init__()
+        self._share = share
+        self.own_state = 0
+        """Inside how many objects a copy is that have variables of their own."""
+
+    def keeps_state(self) -> bool:
+        """Tells whether variables are kept, where the copy is just now."""
+        return self._share and not self.own_state
+
+    def _handler_for(self, kind: type, value: Any) -> Callable[[Any], Any]:
+        package = package_of(kind)
+        if package == "tensorflow":  # before all else: some of its wrappers are tuples
+            return self._list_wrapper if internals.is_list_wrapper(value) else self._tensorflow
+        handler = super()._handler_for(kind, value)
+        if handler != self._by_reduction:
+            return handler
+        if package == "keras":
+            return self._structural
+        if package in ("jax", "jaxlib"):
+            return self._foreign_callable if callable(value) else self._same
+        if package == "torch":
+            return self._structural if internals.is_torch_module(value) else self._torch
+        return handler
+
+    def _list_wrapper(self, value: Any) -> Any:
+        """Copies a list that TensorFlow wrapped.
+
+        Not by its constructor, which tracks what it is given: shells have no tracker yet.
+        """
+        made = self.memo[id(value)] = internals.empty_like(value)
+        for name, item in value.__dict__.items():
+            if name != internals.SENTINEL:
+                made.__dict__[name] = self.copy(item)
+        return made
+
+    def _tensorflow(self, value: Any) -> Any:
+        wrapper = internals.tensorflow_wrapper(value)
+        if wrapper is not None:
+            self._kept.append(wrapper)
+            made = internals.wrap_alike(value, self.copy(wrapper))
+            return self.memo.setdefault(id(value), made)
+        if internals.is_bound_tensorflow(value):
+            raise Uncopyable(value)
+        if internals.is_tensorflow_structure(value):
+            return self._structural(value)
+        rebind = getattr(value, "_clone", None)
+        if rebind is not None and hasattr(value, "python_function"):
+            function = value.python_function
+            if not functions.reaches_state(function):
+                return value
+            return self.memo.setdefault(id(value), rebind(self.copy(function)))
+        if self.keeps_state():
+            return value
+        made = copy_value(value)
+        if made is value:
+            made = copy_resource(value)
+        self._kept.append(value)
+        return self.memo.setdefault(id(value), made)
+
+    def _torch(self, value: Any) -> Any:
+        if not internals.is_torch_tensor(value):
+            return self._by_reduction(value)
+        if self.keeps_state() and internals.is_torch_parameter(value):
+            return value
+        return self.memo.setdefault(id(value), copy_value(value))
+
+    def _foreign_callable(self, value: Any) -> Any:
+        """Keeps a backend's compiled function unless it is bound to the source."""
+        inner = getattr(value, "__wrapped__", None)
+        if inner is not None and functions.reaches_state(inner):
+            raise Uncopyable(value)
+        return value
