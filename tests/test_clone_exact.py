@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import keras
 import numpy as np
@@ -17,15 +16,9 @@ CASES = for_backend(keras.backend.backend())
 every_case = pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
 
 
-def data(case: Case) -> tuple[Any, Any]:
-    """Draw the inputs and targets of a case."""
-    rng = np.random.default_rng(0)
-    return case.inputs(rng), None if case.targets is None else case.targets(rng)
-
-
 @every_case
 def test_clone_is_exact(case: Case) -> None:
-    model, (x, _) = case.build(), data(case)
+    model, (x, _) = case.build(), case.data()
     before = exact.fingerprint(model)
     twin = ramet.clone(model)
     exact.assert_untouched(before, exact.fingerprint(model))
@@ -38,13 +31,13 @@ def test_clone_is_exact(case: Case) -> None:
 
 @pytest.mark.parametrize("case", [c for c in CASES if c.targets], ids=lambda c: c.name)
 def test_clone_trains_alike(case: Case) -> None:
-    model, (x, y) = case.build(), data(case)
+    model, (x, y) = case.build(), case.data()
     exact.assert_same_training(model, ramet.clone(model), x, y)
 
 
 @every_case
 def test_clone_is_independent(case: Case) -> None:
-    model, (x, y) = case.build(), data(case)
+    model, (x, y) = case.build(), case.data()
     exact.assert_independent(model, ramet.clone(model), x, y)
 
 
@@ -62,7 +55,7 @@ def test_a_model_without_weights_yet_is_refused() -> None:
 
 @every_case
 def test_share(case: Case) -> None:
-    model, (x, _) = case.build(), data(case)
+    model, (x, _) = case.build(), case.data()
     before = exact.fingerprint(model)
     twin = ramet.clone(model, weights="share")
     exact.assert_untouched(before, exact.fingerprint(model))

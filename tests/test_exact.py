@@ -38,12 +38,6 @@ def twice(build: Callable[[], Any]) -> tuple[Any, Any]:
     return once(), once()
 
 
-def data(name: str) -> tuple[Any, Any]:
-    rng = np.random.default_rng(0)
-    case = CASES[name]
-    return case.inputs(rng), None if case.targets is None else case.targets(rng)
-
-
 def small(*, name: str = "hidden", seed: int = 1, optional: bool = False) -> keras.Model:
     x = keras.Input((3,), name="x", optional=optional)
     y = layers.Dropout(0.5, seed=seed, name="drop")(layers.Dense(4, name=name)(x))
@@ -59,7 +53,7 @@ def batch() -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("name", EQUAL)
 def test_equal_models_pass(name: str, tmp_path: Path) -> None:
-    case, (x, y) = CASES[name], data(name)
+    case, (x, y) = CASES[name], CASES[name].data()
     a, b = twice(case.build)
     exact.assert_untouched(exact.fingerprint(a), exact.fingerprint(a))
     exact.assert_same_structure(a, b)

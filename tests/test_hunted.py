@@ -577,3 +577,56 @@ def test_verify_leaves_attributes_and_buffers_alone(backend):
     assert counting.count == before
     if backend == "torch":
         assert int(norm.num_batches_tracked) == batches
+
+
+Pair = collections.namedtuple("Pair", "first second")  # noqa: PYI024  a user's own
+
+
+class Holder(layers.Layer):
+    """A layer with attributes of all kinds that hold something."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.ordered = collections.OrderedDict(b=layers.Dense(3), a=[1], c="x")
+        self.numbered = {2: [1], (1, "a"): None}
+        self.counted = collections.Counter("abca")
+        self.grouped = collections.defaultdict(list, a=[1])
+        self.recent = collections.deque([1, 2, 3], maxlen=3)
+        self.pair = Pair([1], {"a": 2})
+        self.members, self.fixed = {1, "a"}, frozenset({2})
+        self.column = np.asfortranarray(np.arange(6.0).reshape(2, 3))
+        self.constant = np.arange(4.0)
+        self.constant.flags.writeable = False
+        self.sparse_view = np.arange(8)[::2]
+
+    def call(self, x):
+        return self.ordered["b"](x)
+
+
+def plain(value):
+    """A value with the classes of its containers, in the order of their items."""
+    if isinstance(value, dict):
+        value = [(plain(key), plain(item)) for key, item in value.items()]
+    elif isinstance(value, (list, tuple, collections.deque)):
+        value = (type(value).__name__, [plain(item) for item in value])
+    elif isinstance(value, np.ndarray):
+        value = (value.tolist(), value.strides, value.flags.writeable)
+    return value.name if isinstance(value, layers.Layer) else value
+
+
+@pytest.mark.parametrize("count", [1, 5])
+def test_attributes_of_all_kinds(count):
+    model = small(Holder(name="holder"))
+    source = model.layers[0]
+    for twin in ramet.clones(model, count):
+        holder = twin.layers[0]
+        for name in ("ordered", "numbered", "counted", "grouped", "recent", "pair", "members",
+                     "fixed", "column", "constant"):  # fmt: skip
+            expected, found = getattr(source, name), getattr(holder, name)
+            assert type(found) is type(expected), name
+            assert plain(found) == plain(expected), name
+            assert found is not expected or name == "fixed", name
+        assert holder.sparse_view.tolist() == [0, 2, 4, 6]
+        assert holder.ordered["b"] in holder._layers
+        holder.ordered.move_to_end("b")
+        assert [*source.ordered] == ["b", "a", "c"]

@@ -306,3 +306,20 @@ def test_a_layer_alone_can_be_copied():
     assert np.array_equal(*(ops.convert_to_numpy(one(DATA)) for one in (layer, made)))
     assert made.kernel is not layer.kernel
     assert made.build.__closure__ is not layer.build.__closure__
+
+
+def test_tensorflow_variables_have_memory_of_their_own(backend):
+    """TensorFlow would let two variables have one buffer, until the first write."""
+    if backend != "tensorflow":
+        pytest.skip("variables that share a buffer are TensorFlow's")
+
+    def address(variable):
+        value = np.asarray(memoryview(variable.value.read_value()))
+        return value.__array_interface__["data"][0]
+
+    model = keras.Sequential([keras.Input((3,)), layers.Dense(2), layers.BatchNormalization()])
+    twin = ramet.clone(model)
+    view = ramet.clone(model, weights="share")
+    for old, new, same in zip(model.variables, twin.variables, view.variables, strict=True):
+        assert address(old) != address(new)
+        assert address(old) == address(same)

@@ -74,7 +74,7 @@ def test_a_function_that_starts_inside_leaves_behind_what_is_above():
     model = keras.Model(start, Holds(function, name="holds")(start))
     builder = Builder("copy")
     twin = builder.copy(model)
-    assert not [made for made in builder.copier.own() if getattr(made, "name", "") == "above"]
+    assert not [m for m in builder.copier.memo.values() if getattr(m, "name", "") == "above"]
     assert np.array_equal(*(np.asarray(m.predict(DATA, verbose=0)) for m in (model, twin)))
 
 

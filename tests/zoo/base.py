@@ -39,6 +39,11 @@ class Case:
     since: tuple[int, int] = (3, 12)
     """The first version of Keras that can build, train and save the model."""
 
+    def data(self) -> tuple[Any, Any]:
+        """Draw the inputs and targets, the same ones each time."""
+        rng = np.random.default_rng(0)
+        return self.inputs(rng), None if self.targets is None else self.targets(rng)
+
 
 CASES: dict[str, Case] = {}
 """Every case by name, in the order of definition."""

@@ -125,6 +125,7 @@ class Bag(keras.layers.Layer):
         self.by_name = {"dense": layers.Dense(3), "more": {"drop": layers.Dropout(0.4)}}
         self.in_list = [layers.Dense(3), [layers.Dense(3)]]
         self.in_tuple = (layers.LayerNormalization(), self.in_list[0])
+        self.in_order = collections.OrderedDict(last=layers.Dense(3), first=layers.Dense(3))
         self.weights_list = []
 
     def build(self, input_shape) -> None:
@@ -133,13 +134,15 @@ class Bag(keras.layers.Layer):
         ]
         self.lookup = {"bias": self.add_weight(shape=(3,), initializer="zeros", name="bias")}
         self.by_name["dense"].build(input_shape)
-        for layer in (*self.in_list[1], *self.in_tuple):
+        for layer in (*self.in_list[1], *self.in_tuple, *self.in_order.values()):
             layer.build((None, 3))
 
     def call(self, x, training=None):
         x = self.by_name["more"]["drop"](self.by_name["dense"](x), training=training)
         x = self.in_list[1][0](self.in_list[0](x))
         x = self.in_tuple[1](self.in_tuple[0](x))
+        for layer in self.in_order.values():
+            x = layer(x)
         return x * self.weights_list[0] + self.weights_list[1] + self.lookup["bias"]
 
 

@@ -11,13 +11,9 @@ from ramet.bridge import internals
 from ramet.bridge.copier import Copier
 from ramet.bridge.fresh import refresh, refresh_training
 from ramet.bridge.live import is_edited, live_of
-from ramet.bridge.stamp import Stamp, Unstampable
 from ramet.errors import GraphError, OptionError, StateError
 from ramet.graph import Graph
 from ramet.graph.names import did_you_mean
-
-_FEW = 4
-"""So many copies pay for a stamp."""
 
 WEIGHTS: Final = ("copy", "share", "fresh")
 """What the variables of a new model can be."""
@@ -42,23 +38,6 @@ def copy_model(model: Any, *, weights: str, seed: int | None, name: str | None) 
     check_options(weights, seed, name)
     check_has_values(model, weights)
     return Builder(weights).model(model, seed=seed, name=name)
-
-
-def copy_models(model: Any, count: int, *, weights: str, seed: int | None) -> list[Any]:
-    """Copies a model several times; fresh copies are seeded one after the other."""
-    if weights == "fresh":
-        seeds = (None if seed is None else int(seed) + index for index in range(count))
-        return [copy_model(model, weights=weights, seed=each, name=None) for each in seeds]
-    check_has_values(model, weights)
-    with internals.paused_collector():
-        builder = Builder(weights)
-        copies = [builder.model(model, seed=None, name=None)] if count else []
-        try:
-            stamp = Stamp(copies[0], builder.copier) if count >= _FEW else None
-        except Unstampable:
-            stamp = None
-        more = stamp.copy if stamp else lambda: Builder(weights).copy(model)
-        return copies + [more() for _ in range(1, count)]
 
 
 def check_options(weights: Any, seed: Any, name: Any) -> None:

@@ -124,14 +124,6 @@ class Copier(ForeignCopier):
             late = internals.starts_inside(source)
             (self._late if late else self._unfilled).append(source)
 
-    def is_structural(self, value: Any) -> bool:
-        """Tells whether an object is copied attribute by attribute."""
-        handler = self._handler_for(type(value), value)
-        if handler == self._tensorflow:
-            return internals.is_tensorflow_structure(value)
-        alike = (self._structural, self._stateful, self._initializer, self._variable)
-        return handler in alike or internals.is_torch_module(value)
-
     def _bases(self) -> tuple[tuple[Any, Callable[[Any], Any]], ...]:
         return (
             (keras.KerasTensor, self._tensor),

@@ -49,13 +49,6 @@ _CACHED = type(functools.lru_cache(len))
 """The class of functions with a cache, which has no public name."""
 
 
-def copy_array(value: np.ndarray) -> np.ndarray:
-    """Copies an array with its layout, and with whether it may be written to."""
-    made = value.copy(order="K")
-    made.flags.writeable = value.flags.writeable
-    return made
-
-
 class Uncopyable(Exception):  # noqa: N818 not an error yet: the layer may have another way
     """An object that has no structural copy."""
 
@@ -99,10 +92,6 @@ class PlainCopier:
             return value
         found = self.memo.get(id(value), MISSING)
         return found if found is not MISSING else self._handlers[kind](value)
-
-    def own(self) -> list[Any]:
-        """Returns the objects that were made so far, without those that were kept."""
-        return [made for key, made in self.memo.items() if id(made) != key]
 
     def _copy_first(self, value: Any) -> Any:
         """Copies the first object of a kind, and remembers how."""
@@ -211,12 +200,13 @@ class PlainCopier:
         return id(value) in self.memo or isinstance(value, internals.STATEFUL)
 
     def _array(self, value: np.ndarray) -> np.ndarray:
-        made = self.memo[id(value)] = copy_array(value)
+        made = value.copy(order="K")
+        self.memo[id(value)] = made
         if made.dtype.hasobject:
-            flat = value.copy(order="K").reshape(-1)
+            flat = made.reshape(-1)
             flat[:] = [self.copy(item) for item in value.reshape(-1)]
             made = self.memo[id(value)] = flat.reshape(value.shape)
-            made.flags.writeable = value.flags.writeable
+        made.flags.writeable = value.flags.writeable
         return made
 
     def _function(self, value: types.FunctionType) -> Any:

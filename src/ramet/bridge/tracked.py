@@ -1,5 +1,6 @@
 """Copies of the trackers of layers, and of the collections that report to them."""
 
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -57,9 +58,10 @@ class TrackedCopier(NodeCopier):
         kind: Any = type(value)
         made = kind.__new__(kind)
         self.memo[id(value)] = made
+        base: Any = OrderedDict if issubclass(kind, OrderedDict) else dict
         for key, item in value.items():
             copied = item if type(item) in ATOMS else self.copy(item)
-            dict.__setitem__(made, key if type(key) is str else self.copy(key), copied)
+            base.__setitem__(made, key if type(key) is str else self.copy(key), copied)
         made.tracker = self.memo.get(id(value.tracker)) or self.copy(value.tracker)
         return made
 

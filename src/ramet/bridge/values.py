@@ -63,21 +63,6 @@ class ValueCopies:
             self._arrays.clear()
 
 
-def is_value(value: Any) -> bool:
-    """Tells whether a value is a backend's."""
-    return _is_value_class(type(value))
-
-
-@functools.cache
-def _is_value_class(kind: type) -> bool:
-    tensorflow, torch = sys.modules.get("tensorflow"), sys.modules.get("torch")
-    return (
-        _is_array(kind)
-        or (torch is not None and issubclass(kind, torch.Tensor))
-        or (tensorflow is not None and issubclass(kind, tensorflow.Variable))
-    )
-
-
 @functools.cache
 def _is_array(kind: type) -> bool:
     """Tells whether a class is one of JAX arrays that hold data, not of traced ones."""

@@ -13,9 +13,6 @@ from keras.src.utils import tracking
 NODE_LISTS = ("_inbound_nodes", "_outbound_nodes")
 """Calls of an operation. They are made by replay, not copied."""
 
-NODE_FIELDS = frozenset(NODE_LISTS)
-"""The same, as a set."""
-
 TRACKING_FIELDS = frozenset({"_layers", "_tracker", *NODE_LISTS})
 """Where a model keeps the layers that it tracks, or a list that knows of them."""
 
