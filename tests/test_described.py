@@ -16,7 +16,7 @@ from ramet.show import text_of
 BACKEND = keras.backend.backend()
 CASES = {
     case.name: case
-    for case in zoo.for_backend(BACKEND)
+    for case in zoo.sample_for_backend(BACKEND)
     if case.saveable and not case.name.startswith(("subclass-", "preprocessing-"))
 }
 

@@ -10,11 +10,9 @@ from ramet.bridge import compare
 from ramet.bridge.samples import Sample
 from ramet.bridge.trace import has_graph
 from ramet.graph.tree import leaves
-from zoo import for_backend
+from zoo import sample_for_backend
 
 BACKEND = keras.backend.backend()
-STEP = 1 if BACKEND == "torch" else 6
-"""PyTorch runs every model; the others compile each operation, and run some of them."""
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -53,7 +51,7 @@ REFUSED = {
 """What cannot be done, and says so."""
 
 
-@pytest.mark.parametrize("case", for_backend(BACKEND)[::STEP], ids=lambda case: case.name)
+@pytest.mark.parametrize("case", sample_for_backend(BACKEND), ids=lambda case: case.name)
 def test_edits_that_change_nothing(case):
     model = case.build()
     if not has_graph(model):

@@ -17,9 +17,9 @@ from keras import layers, ops
 import ramet
 import zoo
 from ramet.bridge.trace import has_graph
-from zoo import Case, for_backend
+from zoo import Case, sample_for_backend
 
-CASES = for_backend(keras.backend.backend())
+CASES = sample_for_backend(keras.backend.backend())
 
 REFUSED = {
     "layers-shared_seed_generator": "two layers draw from one generator that was given to both",

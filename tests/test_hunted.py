@@ -331,7 +331,9 @@ def test_attributes_are_not_names_of_the_module(monkeypatch):
     assert ramet.clone(model).get_layer("lambda").function is named_like_an_attribute
 
 
-@pytest.mark.parametrize("held", [np.log1p, io.StringIO("text"), io.BytesIO(b"bytes")], ids=str)
+@pytest.mark.parametrize(
+    "held", [np.log1p, io.StringIO("text"), io.BytesIO(b"bytes")], ids=["ufunc", "text", "bytes"]
+)
 def test_what_deepcopy_copies_is_copied(held):
     layer = Holding(name="holding")
     model = small(layer)

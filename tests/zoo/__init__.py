@@ -12,7 +12,7 @@ from zoo import (
     subclass,
     wiring,
 )
-from zoo.base import CASES, Case, case, for_backend
+from zoo.base import CASES, Case, case, for_backend, sample_for_backend
 
 __all__ = [
     "CASES",
@@ -24,6 +24,7 @@ __all__ = [
     "nesting",
     "preprocessing",
     "recurrent",
+    "sample_for_backend",
     "sequential",
     "state",
     "structure",

@@ -99,6 +99,15 @@ def for_backend(backend: str) -> list[Case]:
     return [c for c in CASES.values() if backend in c.backends and c.since <= version]
 
 
+def sample_for_backend(backend: str) -> list[Case]:
+    """Return the cases for what hardly depends on the backend.
+
+    All of them on PyTorch, where models are made and run in the least time, and every
+    sixth on the others.
+    """
+    return for_backend(backend)[:: 1 if backend == "torch" else 6]
+
+
 def draw(structure: Any, rng: np.random.Generator) -> Any:
     """Fill a structure whose leaves are draws; None stays None."""
     if structure is None:
