@@ -92,6 +92,18 @@ print(json.dumps(sorted({{*sys.modules}} - before)))
 """
 
 
+def test_a_clone_needs_no_graph(tmp_path):
+    code = """
+import keras, ramet
+model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(2)])
+ramet.clones(model, 2)
+import sys
+print([name for name in sys.modules if name.startswith("ramet.graph")])
+"""
+    done = process(code, cwd=tmp_path)
+    assert done.stdout.splitlines()[-1] == "[]", done.stderr
+
+
 @pytest.mark.parametrize("first", ["import keras", ""])
 def test_import_brings_in_little(first, tmp_path):
     done = process(MODULES.format(first=first), cwd=tmp_path)

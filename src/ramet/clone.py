@@ -1,5 +1,6 @@
 """`clone`, the same model twice; `clone_model`, Keras's own with its gaps closed."""
 
+import sys
 from collections.abc import Callable
 from numbers import Integral
 from typing import Any
@@ -7,11 +8,9 @@ from typing import Any
 import keras
 
 from ramet.bridge import internals
-from ramet.bridge.build import check_options, copy_model
-from ramet.bridge.rerun import Rerun
-from ramet.bridge.trace import check_model, has_graph
+from ramet.bridge.checks import check_model, check_options
+from ramet.bridge.copies import copy_model
 from ramet.errors import OptionError
-from ramet.graph import Graph
 
 
 def clone(
@@ -51,7 +50,7 @@ def clone(
         CopyError: If a layer holds something that cannot be copied.
     """
     check_options(weights, seed, name)
-    if isinstance(model, Graph):
+    if _is_graph(model):
         return model.build(weights=weights, seed=seed, name=name)
     check_model(model)
     return copy_model(model, weights=weights, seed=seed, name=name)
@@ -81,14 +80,14 @@ def clones(model: Any, n: int, *, weights: str = "copy", seed: int | None = None
     if isinstance(n, bool) or not isinstance(n, Integral) or n < 0:
         message = f"n must be a number of copies, 0 or more, got {n!r}"
         raise OptionError(message)
-    if not isinstance(model, Graph):
+    if not _is_graph(model):
         check_model(model)
     seeds = [None if seed is None else int(seed) + index for index in range(int(n))]
     made: list[Any] = []
     with internals.paused_collector():
         for each in seeds:
             # What an edit brought in may have drawn values of its own, once for all copies.
-            source = made[0] if made and isinstance(model, Graph) and weights != "fresh" else model
+            source = made[0] if made and _is_graph(model) and weights != "fresh" else model
             made.append(clone(source, weights=weights, seed=each))
     return made
 
@@ -132,8 +131,10 @@ def clone_model(
     changed = (input_tensors, clone_function, call_function)
     if all(option is None for option in changed):
         return clone(model, weights="fresh")
+    from ramet.bridge.rerun import Rerun  # noqa: PLC0415 `clone` needs no graph, nor its modules
+
     rerun = Rerun(clone_function=clone_function, call_function=call_function, recursive=recursive)
-    if not has_graph(model) and not isinstance(model, keras.Sequential):
+    if internals.functional_of(model) is None and not isinstance(model, keras.Sequential):
         message = (
             f"model '{model.name}' ({type(model).__name__}) has no graph, so "
             "input_tensors, clone_function and call_function have nothing to work on; "
@@ -142,3 +143,9 @@ def clone_model(
         raise OptionError(message)
     with internals.room_for(model):
         return rerun.clone(model, input_tensors)
+
+
+def _is_graph(thing: Any) -> bool:
+    """Tells whether a thing is a Graph; there is none as long as nobody has imported its class."""
+    module = sys.modules.get("ramet.graph")
+    return module is not None and isinstance(thing, module.Graph)

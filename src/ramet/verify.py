@@ -8,10 +8,11 @@ from rich.table import Table
 from rich.text import Text
 
 from ramet.bridge import compare, internals
+from ramet.bridge.checks import check_model
 from ramet.bridge.divergence import Difference, Divergence, first_divergence
 from ramet.bridge.live import is_edited
 from ramet.bridge.samples import SIZES, Sample, make_sample
-from ramet.bridge.trace import check_model, has_graph
+from ramet.bridge.trace import has_graph
 from ramet.errors import DifferenceError
 from ramet.graph import Graph
 from ramet.graph.console import as_text

@@ -16,7 +16,7 @@ import pytest
 from keras import layers, ops
 
 import ramet
-from ramet.bridge.build import Builder
+from ramet.bridge.copies import Builder
 from ramet.bridge.functions import reaches_state
 from ramet.bridge.plain import PlainCopier, Uncopyable
 from ramet.bridge.values import ValueCopies, copy_value, same_bits

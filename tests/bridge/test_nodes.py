@@ -8,7 +8,7 @@ from keras import layers
 
 import ramet
 from ramet.bridge import internals
-from ramet.bridge.build import Builder
+from ramet.bridge.copies import Builder
 
 DATA = np.arange(8, dtype="float32").reshape(2, 4)
 

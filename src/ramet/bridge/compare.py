@@ -10,7 +10,7 @@ import keras
 import numpy as np
 
 from ramet.bridge import internals
-from ramet.bridge.build import Builder
+from ramet.bridge.copies import Builder
 from ramet.bridge.samples import Sample
 from ramet.bridge.trace import has_graph, trace
 from ramet.bridge.values import copy_value, same_bits

@@ -14,7 +14,7 @@ from typing import Any
 import keras
 
 from ramet.bridge import internals
-from ramet.bridge.build import Builder, duplicate, seeded
+from ramet.bridge.copies import Builder, duplicate, seeded
 from ramet.bridge.editedcalls import EditedCalls
 from ramet.bridge.fresh import refresh
 from ramet.bridge.live import is_edited, live_of

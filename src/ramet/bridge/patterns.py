@@ -9,7 +9,7 @@ from typing import Any
 import keras
 
 from ramet.bridge import internals
-from ramet.bridge.build import Builder
+from ramet.bridge.copies import Builder
 from ramet.bridge.reconfigure import current
 from ramet.bridge.trace import trace_between
 from ramet.bridge.values import same_bits

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 
 from ramet.bridge import internals
-from ramet.bridge.build import Builder
+from ramet.bridge.copies import Builder
 from ramet.bridge.transfer import take_over, take_over_adapted
 from ramet.errors import OptionError
 from ramet.graph import Layer

@@ -3,7 +3,7 @@
 from typing import Any
 
 from ramet.bridge import internals
-from ramet.bridge.build import Builder
+from ramet.bridge.copies import Builder
 from ramet.bridge.plain import Uncopyable
 from ramet.errors import CopyError
 from ramet.graph import Call, Graph, Layer, Ref, Spec

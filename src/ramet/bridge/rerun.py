@@ -11,7 +11,7 @@ from typing import Any, cast
 import keras
 
 from ramet.bridge import internals
-from ramet.bridge.build import Builder, copy_fresh
+from ramet.bridge.copies import Builder, copy_fresh
 from ramet.bridge.live import live_of
 from ramet.bridge.remake import remake
 from ramet.bridge.replay import Replayer

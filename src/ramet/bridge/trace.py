@@ -7,6 +7,7 @@ from typing import Any, cast
 import keras
 
 from ramet.bridge import internals
+from ramet.bridge.checks import check_model
 from ramet.bridge.derive import derived_arguments
 from ramet.bridge.live import Live, LiveCall, spec_of
 from ramet.errors import ModelError
@@ -43,31 +44,6 @@ def trace(model: Any) -> Graph:
 def has_graph(model: Any) -> bool:
     """Tells whether a model has a graph, so that it can be traced."""
     return internals.functional_of(model) is not None
-
-
-def check_model(model: Any) -> None:
-    """Checks that something is an instance of a Keras model.
-
-    Raises:
-        ModelError: If it is not; the message says what it is instead.
-    """
-    if isinstance(model, type) and issubclass(model, keras.Layer):
-        message = (
-            f"expected a Keras model, got the class {model.__name__}; "
-            f"pass an instance of it, such as {model.__name__}(...)"
-        )
-        raise ModelError(message)
-    if not isinstance(model, keras.Model):
-        kind = type(model).__name__
-        article = "an" if kind[0].lower() in "aeiou" else "a"
-        found = "None" if model is None else f"{article} {kind}"
-        hint = (
-            "; wrap the layer in a model, such as keras.Sequential([layer])"
-            if isinstance(model, keras.Layer)
-            else "; pass an instance of keras.Model"
-        )
-        message = f"expected a Keras model, got {found}{hint}"
-        raise ModelError(message)
 
 
 def _why_no_graph(model: Any) -> str:

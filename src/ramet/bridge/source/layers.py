@@ -7,7 +7,7 @@ from typing import Any
 import keras
 
 from ramet.bridge import internals
-from ramet.bridge.build import Builder
+from ramet.bridge.copies import Builder
 from ramet.bridge.functions import reached_state
 from ramet.bridge.source.layout import Expr, call, display, flat
 from ramet.bridge.source.values import (
