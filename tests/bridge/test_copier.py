@@ -32,6 +32,16 @@ class Record:
     parent: object = None
 
 
+class Weak:
+    """What can be referred to weakly, and be a key."""
+
+    def __init__(self, items):
+        self.items = items
+
+    def first(self):
+        return self.items[0]
+
+
 class Slotted:
     __slots__ = ("a", "b")
 
@@ -123,6 +133,26 @@ def test_weak_references_and_bound_methods_follow_the_copy():
     made["append"](9)
     assert made["owner"].items == [3, 1, 2, 9]
     assert record.items == [3, 1, 2]
+
+
+def test_weak_containers_and_methods_follow_the_copy():
+    record, other = Weak([3]), Weak([4])
+    value = {"owner": record, "keys": weakref.WeakKeyDictionary({record: [1], other: 2}),
+             "values": weakref.WeakValueDictionary(own=record, other=other),
+             "set": weakref.WeakSet([record]), "method": weakref.WeakMethod(record.first),
+             "foreign": weakref.WeakMethod(other.first)}  # fmt: skip
+    made = copied(value)
+    owner = made["owner"]
+    assert owner is not record
+    assert made["keys"][owner] == [1]
+    assert made["keys"][owner] is not value["keys"][record]
+    assert made["keys"][other] == 2
+    assert record not in made["keys"]
+    assert made["values"]["own"] is owner
+    assert made["values"]["other"] is other
+    assert [*made["set"]] == [owner]
+    assert made["method"]().__self__ is owner
+    assert made["foreign"]() == other.first
 
 
 def test_own_deepcopy_is_respected():

@@ -81,6 +81,9 @@ class PlainCopier:
             partial: self._partial,
             slice: self._slice,
             weakref.ReferenceType: self._weak_reference,
+            weakref.WeakMethod: self._weak_method,
+            weakref.WeakValueDictionary: self._weak_dict,
+            weakref.WeakKeyDictionary: self._weak_dict,
             weakref.ProxyType: self._weak_proxy,
             weakref.CallableProxyType: self._weak_proxy,
         }
@@ -191,6 +194,25 @@ class PlainCopier:
         """Follows a reference to what is copied too; keeps one to anything else."""
         target = value()
         return weakref.ref(self.copy(target)) if self._is_ours(target) else value
+
+    def _weak_method(self, value: Any) -> Any:
+        method = value()
+        ours = method is not None and self._is_ours(method.__self__)
+        return weakref.WeakMethod(self.copy(method)) if ours else value
+
+    def _weak_dict(self, value: Any) -> Any:
+        """Makes a dict of weak references anew; by itself it would refer to the source's things."""
+        made = self.memo[id(value)] = type(value)()
+        weak_keys = isinstance(value, weakref.WeakKeyDictionary)
+        for key, item in list(value.items()):
+            if weak_keys:
+                made[self._weakly(key)] = self.copy(item)
+            else:
+                made[self.copy(key)] = self._weakly(item)
+        return made
+
+    def _weakly(self, value: Any) -> Any:
+        return self.copy(value) if self._is_ours(value) else value
 
     def _weak_proxy(self, value: Any) -> Any:
         target = value.__repr__.__self__  # the only way through a proxy
