@@ -7,6 +7,7 @@ import threading
 import keras
 import numpy as np
 import pytest
+from benchmarks.measure import peak_growth
 from keras import layers, ops
 
 import ramet
@@ -513,3 +514,12 @@ def test_clone_function_must_return_a_layer(made):
 def test_call_function_must_return_tensors(made):
     with pytest.raises(ramet.OptionError, match=r"calling layer 'dense.* gave .*symbolic tensors"):
         ramet.clone_model(mlp(), call_function=lambda *_, **__: made)
+
+
+def test_a_clone_needs_the_memory_of_its_weights_and_little_more():
+    model = keras.Sequential([keras.Input((2048,)), *(layers.Dense(2048) for _ in range(12))])
+    ramet.clone(mlp())  # What is imported, and made once, is not the clone's.
+    growth = peak_growth(lambda: ramet.clone(model))
+    if growth is None:
+        pytest.skip("this system does not tell peaks")
+    assert growth <= 1.1 * sum(array.nbytes for array in model.get_weights())
