@@ -10,9 +10,10 @@ import pytest
 
 import exact
 import ramet
-from zoo import Case, for_backend
+from zoo import Case, for_backend, sample_for_backend
 
-CASES = for_backend(keras.backend.backend())
+BACKEND = keras.backend.backend()
+CASES = for_backend(BACKEND)
 every_case = pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
 
 
@@ -41,7 +42,7 @@ def test_clone_is_independent(case: Case) -> None:
     exact.assert_independent(model, ramet.clone(model), x, y)
 
 
-@every_case
+@pytest.mark.parametrize("case", sample_for_backend(BACKEND), ids=lambda c: c.name)
 def test_clone_survives_saving(case: Case, tmp_path: Path) -> None:
     model = case.build()
     exact.assert_same_after_saving(model, ramet.clone(model), tmp_path, case)
