@@ -155,6 +155,13 @@ def test_weak_containers_and_methods_follow_the_copy():
     assert made["foreign"]() == other.first
 
 
+def test_weak_methods_of_many_objects_are_told_apart():
+    records = [Weak([number]) for number in range(5)]
+    made = copied([records, [weakref.WeakMethod(record.first) for record in records]])
+    assert [method()() for method in made[1]] == [0, 1, 2, 3, 4]
+    assert all(method().__self__ is owner for owner, method in zip(*made, strict=True))
+
+
 def test_own_deepcopy_is_respected():
     class Special:
         def __deepcopy__(self, memo):

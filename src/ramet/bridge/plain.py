@@ -197,8 +197,11 @@ class PlainCopier:
 
     def _weak_method(self, value: Any) -> Any:
         method = value()
-        ours = method is not None and self._is_ours(method.__self__)
-        return weakref.WeakMethod(self.copy(method)) if ours else value
+        if method is None or not self._is_ours(method.__self__):
+            return value
+        # Not by a copy of the method, which lives no longer than this: its id may come again.
+        parts = (self.copy(method.__func__), self.copy(method.__self__))
+        return self.memo.setdefault(id(value), weakref.WeakMethod(types.MethodType(*parts)))
 
     def _weak_dict(self, value: Any) -> Any:
         """Makes a dict of weak references anew; by itself it would refer to the source's things."""
