@@ -6,16 +6,18 @@ first and filled when their turn comes: a shell can be called in a graph, and
 no chain of layers is too long for Python's stack.
 """
 
+import functools
 import threading
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
+from sys import getrefcount
 from typing import Any
 
 import keras
 
 from ramet.bridge import internals
 from ramet.bridge.foreign import ForeignCopier
-from ramet.bridge.plain import ATOMS, MISSING, Uncopyable
+from ramet.bridge.plain import ALONE, ATOMS, MISSING, Uncopyable, blank
 from ramet.bridge.remake import remake
 from ramet.bridge.values import ValueCopies
 from ramet.errors import CopyError
@@ -29,6 +31,12 @@ _LOCK_HINT = ", or write a get_config() from which the layer can be made with on
 def _tracks(name: str, value: Any) -> bool:
     """Tells whether an attribute leads to the layers that a model tracks."""
     return name in internals.TRACKING_FIELDS or isinstance(value, internals.TRACKED_COLLECTIONS)
+
+
+@functools.cache
+def _is_simple(kind: type) -> bool:
+    """Tells whether all that the operations of a class are is in their `__dict__`, to be copied."""
+    return not (issubclass(kind, (keras.Function, internals.Trainer)) or internals.slots_of(kind))
 
 
 class Copier(ForeignCopier):
@@ -128,6 +136,7 @@ class Copier(ForeignCopier):
         return (
             (keras.KerasTensor, self._tensor),
             (internals.Node, self._node),
+            (internals.SymbolicArguments, self._arguments),
             (keras.Function, self._keras_function),
             (keras.Operation, self._shell),
             (keras.Variable, self._variable),
@@ -150,7 +159,7 @@ class Copier(ForeignCopier):
         return made
 
     def _empty_operation(self, value: Any) -> Any:
-        made = object.__new__(type(value))
+        made = blank(type(value))
         self.memo[id(value)] = made
         fields, held = made.__dict__, value.__dict__
         fields["name"] = value.name
@@ -163,17 +172,29 @@ class Copier(ForeignCopier):
     def fill(self, source: Any) -> None:
         """Gives the shell of a layer, operation or model its attributes."""
         made = self.memo[id(source)]
+        held, fields = source.__dict__, made.__dict__
+        if _is_simple(type(source)) and not self._skipped and not self._dropped:
+            self._set_attributes(source, made, held)
+        else:
+            self._set_chosen_attributes(source, made)
+        for name in internals.NODE_LISTS:
+            nodes = held[name]
+            if type(nodes) is internals.TRACKED_LIST:
+                fields[name].tracker = self.found(id(nodes.tracker)) or self.copy(nodes.tracker)
+        internals.settle_losses(fields)
+
+    def _set_chosen_attributes(self, source: Any, made: Any) -> None:
+        """Gives an operation the attributes of its source that it is to have."""
         attributes = self._attributes(source)
         dropped = self._dropped.get(id(source))
         if dropped is None:
             self._set_attributes(source, made, attributes)
         else:
             self._set_most_attributes(source, made, attributes, dropped)
-        held, fields = source.__dict__, made.__dict__
-        for name in internals.NODE_LISTS:
-            if type(held[name]) is internals.TRACKED_LIST:
-                fields[name].tracker = self.copy(held[name].tracker)
-        internals.settle_losses(fields)
+        fields = made.__dict__
+        for slot in internals.slots_of(type(source)):
+            if slot in fields:
+                object.__setattr__(made, slot, fields.pop(slot))
 
     def _attributes(self, source: Any) -> dict[str, Any]:
         """Returns the attributes of an operation that are copied, by name."""
@@ -193,26 +214,31 @@ class Copier(ForeignCopier):
     def _set_attributes(self, source: Any, made: Any, attributes: dict[str, Any]) -> None:
         """Gives an operation copies of attributes, or what is made anew for a lock."""
         fields = made.__dict__
-        found, handlers = self.memo.get, self._handlers  # `copy`, without a call for each
-        for name, value in internals.authored_first(attributes):
+        own = fields.copy()
+        fields.clear()  # An empty dict takes over another at once.
+        fields.update(attributes)
+        fields.update(own)
+        found, handlers, atoms = self.found, self._handlers, self.atoms
+        postponed: list[tuple[str, Uncopyable]] = []
+        for name, value in attributes.items():  # `copy`, without a call for each
             kind = type(value)
-            if kind in ATOMS:
-                fields[name] = value
-                continue
-            copied = found(id(value), MISSING)
-            if copied is not MISSING:
-                fields[name] = copied
-            else:
+            if kind not in atoms:
+                if kind is OrderedDict and not value and getrefcount(value) == ALONE:
+                    fields[name] = OrderedDict()
+                    continue
+                copied = found(id(value), MISSING)
                 try:
-                    fields[name] = handlers[kind](value)
+                    fields[name] = handlers[kind](value) if copied is MISSING else copied
                 except Uncopyable as problem:
-                    fields[name] = self._remade_attribute(source, name, problem)
+                    if internals.is_record(name):
+                        postponed.append((name, problem))
+                    else:
+                        fields[name] = self._remade_attribute(source, name, problem)
                 except Exception as error:
                     error.add_note(f"while copying attribute '{name}' of '{made.name}'")
                     raise
-        for slot in internals.slots_of(type(source)):
-            if slot in fields:
-                object.__setattr__(made, slot, fields.pop(slot))
+        for name, problem in postponed:
+            fields[name] = self._remade_attribute(source, name, problem)
 
     def _set_most_attributes(
         self, source: Any, made: Any, attributes: dict[str, Any], dropped: list[Any]
@@ -270,10 +296,12 @@ class Copier(ForeignCopier):
                 for variable in internals.layer_state(layer):
                     self._keep_variable(variable)
         self.own_state += 1
+        kept, self.atoms = self.atoms, set(ATOMS)
         try:
             return self._structural(value)
         finally:
             self.own_state -= 1
+            self.atoms = kept
 
     def _initializer(self, value: Any) -> Any:
         made = self._structural(value)
@@ -303,14 +331,15 @@ class Copier(ForeignCopier):
 
     def _variable(self, value: Any) -> Any:
         if self.keeps_state():
-            return self._keep_variable(value)
-        made = object.__new__(type(value))
+            self.atoms.add(type(value))
+            return value
+        made = blank(type(value))
         self.memo[id(value)] = made
         self._variables.append((value, made))
         fields, held = made.__dict__, value.__dict__
         fields.update(held)
         for name, item in held.items():
-            if type(item) not in ATOMS and name != internals.VARIABLE_VALUE:
+            if type(item) not in self.atoms and name != internals.VARIABLE_VALUE:
                 fields[name] = self.copy(item)
         raw = held[internals.VARIABLE_VALUE]
         if raw is not None and id(raw) in self.memo:
@@ -321,8 +350,7 @@ class Copier(ForeignCopier):
                 self.memo[id(raw)] = fields[internals.VARIABLE_VALUE]
         return made
 
-    def _keep_variable(self, value: Any) -> Any:
+    def _keep_variable(self, value: Any) -> None:
         """Makes a variable and its value their own copies, so that they are shared."""
         raw = vars(value)[internals.VARIABLE_VALUE]
         self.memo[id(value)], self.memo[id(raw)] = value, raw
-        return value

@@ -30,7 +30,7 @@ class ForeignCopier(TrackedCopier):
     def _handler_for(self, kind: type, value: Any) -> Callable[[Any], Any]:
         package = package_of(kind)
         if package == "tensorflow":  # before all else: some of its wrappers are tuples
-            return self._list_wrapper if internals.is_list_wrapper(value) else self._tensorflow
+            return self._handler_for_tensorflow(value)
         handler = super()._handler_for(kind, value)
         if handler != self._by_reduction:
             return handler
@@ -41,6 +41,11 @@ class ForeignCopier(TrackedCopier):
         if package == "torch":
             return self._structural if internals.is_torch_module(value) else self._torch
         return handler
+
+    def _handler_for_tensorflow(self, value: Any) -> Callable[[Any], Any]:
+        if internals.is_tensorflow_structure(value):
+            return self._structural
+        return self._list_wrapper if internals.is_list_wrapper(value) else self._tensorflow
 
     def _list_wrapper(self, value: Any) -> Any:
         """Copies a list that TensorFlow wrapped.
@@ -61,8 +66,6 @@ class ForeignCopier(TrackedCopier):
             return self.memo.setdefault(id(value), made)
         if internals.is_bound_tensorflow(value):
             raise Uncopyable(value)
-        if internals.is_tensorflow_structure(value):
-            return self._structural(value)
         rebind = getattr(value, "_clone", None)
         if rebind is not None and hasattr(value, "python_function"):
             function = value.python_function
@@ -81,6 +84,7 @@ class ForeignCopier(TrackedCopier):
         if not internals.is_torch_tensor(value):
             return self._by_reduction(value)
         if self.keeps_state() and internals.is_torch_parameter(value):
+            self.atoms.add(type(value))
             return value
         return self.memo.setdefault(id(value), copy_value(value))
 

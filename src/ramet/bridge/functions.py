@@ -10,7 +10,7 @@ import weakref
 from collections import deque
 from collections.abc import Iterator
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from ramet.bridge import internals
 from ramet.bridge.values import package_of
@@ -81,19 +81,23 @@ def copy_wrapper(function: types.FunctionType, copies: _Copies) -> Any | None:
     """Copies one of the two closures that Keras puts into every layer, if it is as known."""
     if id(function.__code__) not in internals.WRAPPERS:
         return None
-    memo, cells = copies.memo, function.__closure__ or ()
-    layer, method = [cell.cell_contents for cell in cells]
+    memo = copies.memo
+    layer_cell, method_cell = cast("tuple[types.CellType, types.CellType]", function.__closure__)
+    layer, method = layer_cell.cell_contents, method_cell.cell_contents
+    made_layer, held = memo.get(id(layer)), function.__dict__
     if (
-        id(layer) not in memo
+        made_layer is None
         or type(method) is not types.MethodType
         or method.__self__ is not layer
-        or function.__dict__ != {"__wrapped__": method}
+        or held.get("__wrapped__") is not method
+        or len(held) > 1
     ):
         return None
-    made_layer = memo[id(layer)]
+    made_cell = memo.get(id(layer_cell))  # Both closures have the same one.
+    if made_cell is None:
+        made_cell = memo[id(layer_cell)] = types.CellType(made_layer)
     made_method = memo[id(method)] = types.MethodType(method.__func__, made_layer)
-    closure, _ = _new_closure(cells, [True, True], memo)
-    closure[0].cell_contents, closure[1].cell_contents = made_layer, made_method
+    closure = (made_cell, types.CellType(made_method))
     made = memo[id(function)] = _new_function(function, function.__globals__, closure)
     made.__defaults__ = function.__defaults__
     made.__dict__["__wrapped__"] = made_method

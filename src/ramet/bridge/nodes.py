@@ -10,7 +10,7 @@ from collections import deque
 from typing import Any
 
 from ramet.bridge import internals
-from ramet.bridge.plain import ATOMS, PlainCopier, Uncopyable
+from ramet.bridge.plain import ATOMS, PlainCopier, Uncopyable, blank
 from ramet.errors import CopyError
 
 
@@ -37,44 +37,53 @@ class NodeCopier(PlainCopier):
             vars(tensor)[internals.HISTORY] = vars(original)[internals.HISTORY]
 
     def _tensor(self, value: Any) -> Any:
-        made = object.__new__(type(value))
+        made = blank(type(value))
         self.memo[id(value)] = made
         fields, held = made.__dict__, value.__dict__
         fields.update(held)
         for name, item in held.items():
             kind = type(item)
-            if kind is internals.KerasHistory:
-                fields[name] = self._history(item, value, made)
-            elif kind not in ATOMS:
-                fields[name] = self.copy(item)
+            if kind not in self.atoms:
+                is_history = kind is internals.KerasHistory
+                fields[name] = self._history(item, value, made) if is_history else self.copy(item)
         return made
 
     def _history(self, history: Any, tensor: Any, made: Any) -> Any:
         """Copies what a tensor knows of the call that made it."""
-        node = internals.node_of(history)
-        if node is None:
+        operation, place, index = history
+        if operation is None:
             return history
-        call = self.memo.get(id(node)) or self._node(node)
-        original = node.outputs[history.tensor_index]
+        node = internals.calls_of(operation)[place]
+        call = self.found(id(node)) or self._node(node)
+        original = node.outputs[index]
         if original is not tensor:
             self._doubles.append((made, self.copy(original)))
-        place = self._places[id(call)]
-        return internals.KerasHistory(call.operation, place, history.tensor_index)
+        return internals.new_history(call.operation, self._places[id(call)], index)
 
     def bare_tensor(self, value: Any) -> None:
         """Copies a tensor, but not the call that made it."""
-        made = object.__new__(type(value))
+        made = blank(type(value))
         self.memo[id(value)] = made
         held = {**value.__dict__, internals.HISTORY: internals.NO_HISTORY}
         made.__dict__.update({name: self.copy(item) for name, item in held.items()})
 
     def _node(self, value: Any) -> Any:
-        made = object.__new__(type(value))
+        made = blank(type(value))
         self.memo[id(value)] = made
         made.operation = self.copy(value.operation)
         self._places[id(made)] = internals.add_call(made.operation, made)
         self.order[id(made)] = internals.node_index(value)
         self.waiting_nodes.append(value)
+        return made
+
+    def _arguments(self, value: Any) -> Any:
+        """Copies the arguments of a call. Most have one tensor, in five places, and flags."""
+        tensor, named = internals.only_tensor(value)
+        if tensor is None or not ATOMS.issuperset(map(type, named.values())):
+            return self._structural(value)
+        made = blank(type(value))
+        self.memo[id(value)] = made
+        made.__dict__.update(internals.with_only_tensor(value, self.copy(tensor)))
         return made
 
     def fill_node(self, source: Any) -> None:
@@ -88,7 +97,7 @@ class NodeCopier(PlainCopier):
         try:
             for name, item in source.__dict__.items():
                 if name not in fields:
-                    fields[name] = item if type(item) in ATOMS else self.copy(item)
+                    fields[name] = item if type(item) in self.atoms else self.copy(item)
         except Uncopyable as problem:
             model = internals.graph_with(source, [old for old, _ in self.operations])
             where = f" of model '{model.name}'" if model is not None else ""

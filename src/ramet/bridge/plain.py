@@ -8,13 +8,13 @@ import enum
 import functools
 import inspect
 import io
-import operator
 import pickle
 import types
 import weakref
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
+from sys import getrefcount
 from typing import Any
 
 import numpy as np
@@ -45,8 +45,25 @@ ATOMS: frozenset[type] = frozenset(
 """Types whose instances never change, so that a copy can have the same one."""
 
 
+blank = object.__new__
+"""Makes an empty object of a class. By a name of its own, which is found faster."""
+
 _CACHED = type(functools.lru_cache(len))
 """The class of functions with a cache, which has no public name."""
+
+
+def _references(held: dict[str, Any], fields: dict[str, Any]) -> int:
+    """Counts the references to what a dict holds as `_copy_fields` sees them."""
+    fields.update(held)
+    for name, item in held.items():
+        kind = type(item)
+        if name and kind:
+            return getrefcount(item)
+    return 0
+
+
+ALONE = _references({"only": OrderedDict()}, {})
+"""How many references there are to what one dict holds and nobody else, while it is copied."""
 
 
 class Uncopyable(Exception):  # noqa: N818 not an error yet: the layer may have another way
@@ -64,6 +81,9 @@ class PlainCopier:
     def __init__(self) -> None:
         """Starts with nothing copied."""
         self.memo: dict[int, Any] = {}
+        self.found = self.memo.get
+        self.atoms: set[type] = set(ATOMS)
+        """Types of objects that a copy has too, as far as they are known by now."""
         self.free: dict[int, dict[str, Any]] = {}
         """Module names of code that reaches no layer by them, by the code's id."""
         self._kept: list[Any] = []
@@ -91,15 +111,17 @@ class PlainCopier:
     def copy(self, value: Any) -> Any:
         """Returns the copy of a value; the same one whenever it is asked for."""
         kind = type(value)
-        if kind in ATOMS:
+        if kind in self.atoms:
             return value
-        found = self.memo.get(id(value), MISSING)
-        return found if found is not MISSING else self._handlers[kind](value)
+        copied = self.found(id(value), MISSING)
+        return copied if copied is not MISSING else self._handlers[kind](value)
 
     def _copy_first(self, value: Any) -> Any:
         """Copies the first object of a kind, and remembers how."""
         kind = type(value)
         handler = self._handlers[kind] = self._handler_for(kind, value)
+        if handler == self._same:
+            self.atoms.add(kind)
         return handler(value)
 
     def _handler_for(self, kind: type, value: Any) -> Callable[[Any], Any]:
@@ -128,10 +150,13 @@ class PlainCopier:
     def _copy_fields(self, held: dict[Any, Any], fields: dict[Any, Any]) -> None:
         """Copies what a dict holds into another."""
         fields.update(held)
-        found, handlers = self.memo.get, self._handlers  # `copy`, without a call for each
-        for name, item in held.items():
+        found, handlers, atoms = self.found, self._handlers, self.atoms
+        for name, item in held.items():  # `copy`, without a call for each
             kind = type(item)
-            if kind not in ATOMS:
+            if kind not in atoms:
+                if kind is OrderedDict and not item and getrefcount(item) == ALONE:
+                    fields[name] = OrderedDict()
+                    continue
                 copied = found(id(item), MISSING)
                 fields[name] = handlers[kind](item) if copied is MISSING else copied
 
@@ -141,20 +166,34 @@ class PlainCopier:
             return self._by_reduction(value)
         raise Uncopyable(value)
 
+    def _copy_each(self, value: Iterable[Any], add: Callable[[Any], None]) -> None:
+        """Copies what a list or set holds into another."""
+        found, handlers, atoms = self.found, self._handlers, self.atoms
+        for item in value:  # `copy`, without a call for each
+            kind = type(item)
+            if kind in atoms:
+                add(item)
+            else:
+                copied = found(id(item), MISSING)
+                add(handlers[kind](item) if copied is MISSING else copied)
+
     def _list(self, value: list[Any]) -> list[Any]:
         made: list[Any] = []
         self.memo[id(value)] = made
         if value:
-            made.extend([self.copy(item) for item in value])
+            self._copy_each(value, made.append)
         return made
 
     def _dict(self, value: dict[Any, Any]) -> dict[Any, Any]:
         made: dict[Any, Any] = {}
         self.memo[id(value)] = made
-        if ATOMS.issuperset(map(type, value)):
-            self._copy_fields(value, made)
-        else:
-            made.update({self.copy(key): self.copy(item) for key, item in value.items()})
+        if value:
+            if not ATOMS.issuperset(map(type, value)):
+                made.update({self.copy(key): self.copy(item) for key, item in value.items()})
+            elif ATOMS.issuperset(map(type, value.values())):
+                made.update(value)
+            else:
+                self._copy_fields(value, made)
         return made
 
     def _ordered_dict(self, value: Any) -> Any:
@@ -167,11 +206,13 @@ class PlainCopier:
     def _tuple(self, value: tuple[Any, ...]) -> tuple[Any, ...]:
         if ATOMS.issuperset(map(type, value)):
             return value
-        made = tuple([self.copy(item) for item in value])
-        if all(map(operator.is_, value, made)):
-            return value
-        # A tuple can hold itself only through something that was copied above.
-        return self.memo.setdefault(id(value), made)
+        items: list[Any] = []
+        self._copy_each(value, items.append)
+        for old, new in zip(value, items, strict=True):
+            if old is not new:
+                # A tuple can hold itself only through something that was copied above.
+                return self.memo.setdefault(id(value), tuple(items))
+        return value
 
     def _named_tuple(self, value: Any) -> Any:
         if not hasattr(type(value), "_make"):
@@ -179,7 +220,10 @@ class PlainCopier:
         return self.memo.setdefault(id(value), value._make(map(self.copy, value)))
 
     def _set(self, value: set[Any]) -> set[Any]:
-        made = self.memo[id(value)] = {self.copy(item) for item in value}
+        made: set[Any] = set()
+        self.memo[id(value)] = made
+        if value:
+            self._copy_each(value, made.add)
         return made
 
     def _frozenset(self, value: frozenset[Any]) -> frozenset[Any]:
@@ -235,10 +279,10 @@ class PlainCopier:
         return made
 
     def _function(self, value: types.FunctionType) -> Any:
-        if functions.is_free(value, self):
-            return value
         made = functions.copy_wrapper(value, self)
-        return functions.copy_function(value, self) if made is None else made
+        if made is not None:
+            return made
+        return value if functions.is_free(value, self) else functions.copy_function(value, self)
 
     def _method(self, value: types.MethodType) -> types.MethodType:
         owner, function = self.copy(value.__self__), self.copy(value.__func__)
@@ -271,13 +315,16 @@ class PlainCopier:
 
     def _structural(self, value: Any) -> Any:
         """Copies an object attribute by attribute, whatever its class does to them."""
-        made = object.__new__(type(value))
+        kind = type(value)
+        made = blank(kind)
         self.memo[id(value)] = made
-        if internals.slots_of(type(value)):
-            for name, item in internals.live_attributes(value).items():
-                internals.set_attribute(made, name, self.copy(item))
-        else:
-            self._copy_fields(value.__dict__, made.__dict__)
+        slots = internals.slots_of(kind)
+        for name in slots:
+            if hasattr(value, name):
+                object.__setattr__(made, name, self.copy(getattr(value, name)))
+        held = getattr(value, "__dict__", None) if slots else value.__dict__
+        if held:
+            self._copy_fields(held, made.__dict__)
         return made
 
     def _by_reduction(self, value: Any) -> Any:

@@ -6,10 +6,20 @@ from typing import Any
 
 from ramet.bridge import internals
 from ramet.bridge.nodes import NodeCopier
-from ramet.bridge.plain import ATOMS
+from ramet.bridge.plain import ATOMS, MISSING, blank
 
-_APART = frozenset({internals.STORES, internals.STORED_IDS})
-"""What a tracker holds that is not just copied."""
+_FIELDS = frozenset(
+    {
+        internals.STORES,
+        internals.STORED_IDS,
+        internals.EXCLUSIONS,
+        *internals.TRACKER_FLAGS,
+    }
+)
+"""What a tracker is known to hold."""
+
+
+_blank_list, _blank_set = list.__new__, set.__new__
 
 
 class TrackedCopier(NodeCopier):
@@ -19,56 +29,71 @@ class TrackedCopier(NodeCopier):
         return (
             (internals.Tracker, self._tracker),
             (internals.TRACKED_LIST, self._tracked_list),
-            (internals.TRACKED_DICTS, self._tracked_dict),
+            (internals.TRACKED_ORDERED_DICT, self._tracked_ordered_dict),
+            (internals.TRACKED_DICT, self._tracked_dict),
             (internals.TRACKED_SET, self._tracked_set),
             *super()._bases(),
         )
 
     def _tracker(self, value: Any) -> Any:
-        made = object.__new__(type(value))
-        memo = self.memo
+        made = blank(type(value))
+        memo, found = self.memo, self.found
         memo[id(value)] = made
         fields, held = made.__dict__, value.__dict__
         fields.update(held)
-        stores = fields[internals.STORES] = memo[id(held[internals.STORES])] = {}
+        old, known = held[internals.STORES], internals.OWN_TESTS
+        stores = fields[internals.STORES] = memo[id(old)] = {}
         ids = fields[internals.STORED_IDS] = {}
-        for key, (test, store) in held[internals.STORES].items():
-            copied = memo.get(id(store))
+        for key, (test, store) in old.items():
+            copied = found(id(store))
             if copied is None:
                 copied = self.copy(store) if store or type(store) is not list else []
                 memo[id(store)] = copied
-            stores[key] = (test if internals.is_own_test(test) else self.copy(test), copied)
-            ids[key] = set(map(id, copied))
-        for name, item in held.items():
-            if type(item) not in ATOMS and name not in _APART:
-                fields[name] = self.copy(item)
+            own = getattr(test, "__code__", None) is known.get(key, MISSING)
+            stores[key] = (test if own else self.copy(test), copied)
+            ids[key] = set(map(id, copied)) if copied else set()
+        excluded = fields[internals.EXCLUSIONS] = {}
+        for key, names in held[internals.EXCLUSIONS].items():
+            excluded[key] = names[:]
+        for name in held.keys() - _FIELDS:
+            fields[name] = self.copy(held[name])
         return made
 
     def _tracked_list(self, value: Any) -> Any:
-        made = list.__new__(type(value))
-        memo = self.memo
-        memo[id(value)] = made
+        made = _blank_list(type(value))
+        self.memo[id(value)] = made
         if value:
-            items = [item if type(item) in ATOMS else self.copy(item) for item in value]
-            list.extend(made, items)
-        made.tracker = memo.get(id(value.tracker)) or self.copy(value.tracker)
+            list.extend(made, self._items(value))
+        made.tracker = self.found(id(value.tracker)) or self.copy(value.tracker)
         return made
 
+    def _items(self, value: Any) -> Any:
+        """Returns copies of what a list or set holds."""
+        if ATOMS.issuperset(map(type, value)):
+            return value
+        items: list[Any] = []
+        self._copy_each(value, items.append)
+        return items
+
     def _tracked_dict(self, value: Any) -> Any:
-        kind: Any = type(value)
-        made = kind.__new__(kind)
+        return self._tracked_mapping(value, dict)
+
+    def _tracked_ordered_dict(self, value: Any) -> Any:
+        return self._tracked_mapping(value, OrderedDict)
+
+    def _tracked_mapping(self, value: Any, base: Any) -> Any:
+        made = base.__new__(type(value))
         self.memo[id(value)] = made
-        base: Any = OrderedDict if issubclass(kind, OrderedDict) else dict
         for key, item in value.items():
-            copied = item if type(item) in ATOMS else self.copy(item)
+            copied = item if type(item) in self.atoms else self.copy(item)
             base.__setitem__(made, key if type(key) is str else self.copy(key), copied)
-        made.tracker = self.memo.get(id(value.tracker)) or self.copy(value.tracker)
+        made.tracker = self.found(id(value.tracker)) or self.copy(value.tracker)
         return made
 
     def _tracked_set(self, value: Any) -> Any:
-        made = set.__new__(type(value))
+        made = _blank_set(type(value))
         self.memo[id(value)] = made
         if value:
-            set.update(made, [self.copy(item) for item in value])
-        made.tracker = self.memo.get(id(value.tracker)) or self.copy(value.tracker)
+            set.update(made, self._items(value))
+        made.tracker = self.found(id(value.tracker)) or self.copy(value.tracker)
         return made

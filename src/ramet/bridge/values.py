@@ -81,24 +81,28 @@ def _copy_jax(values: Sequence[Any]) -> list[Any]:
 
 def copy_value(value: Any) -> Any:
     """Returns an independent copy of a backend value; immutable ones as they are."""
-    if value is None:
-        return None
-    if isinstance(value, np.ndarray):
-        return value.copy(order="K")
-    package = package_of(type(value))
-    if package == "torch" or _is_torch(value):
-        return _copy_torch(value)
-    if package in ("jax", "jaxlib"):
-        return _copy_jax([value])[0] if _is_array(type(value)) else value
-    tensorflow = sys.modules.get("tensorflow")
-    if tensorflow is not None and isinstance(value, tensorflow.Variable):
-        return _copy_tensorflow(tensorflow, value)
-    return value
+    return _way_to_copy(type(value))(value)
 
 
-def _is_torch(value: Any) -> bool:
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(value, torch.Tensor)
+@functools.cache
+def _way_to_copy(kind: type) -> Callable[[Any], Any]:
+    """Returns what copies the values of a class."""
+    torch, tensorflow = sys.modules.get("torch"), sys.modules.get("tensorflow")
+    if issubclass(kind, np.ndarray):
+        return functools.partial(kind.copy, order="K")
+    if torch is not None and issubclass(kind, torch.Tensor):
+        return _copy_parameter if kind is torch.nn.Parameter else _copy_torch
+    if _is_array(kind):
+        return lambda value: _copy_jax([value])[0]
+    if tensorflow is not None and issubclass(kind, tensorflow.Variable):
+        return functools.partial(_copy_tensorflow, tensorflow)
+    return lambda value: value
+
+
+def _copy_parameter(value: Any) -> Any:
+    if value.is_meta:
+        return value
+    return type(value)(value.detach().clone(), requires_grad=value.requires_grad)
 
 
 def _copy_torch(value: Any) -> Any:
@@ -170,24 +174,25 @@ def _give_resources(device: str, pairs: list[tuple[Any, Any]]) -> None:
     """
     tensorflow = sys.modules["tensorflow"]
     anonymous, number = cast("tuple[str, Callable[[], int]]", _tensorflow_names())
+    raw = tensorflow.raw_ops
+    new_handle, read_value, assign = raw.VarHandleOp, raw.ReadVariableOp, raw.AssignVariableOp
     with tensorflow.init_scope(), tensorflow.device(device):
         for value, made in pairs:
             old, fields = value.handle, made.__dict__
-            handle = tensorflow.raw_ops.VarHandleOp(
+            base = fields["_handle_name"].partition(":")[0]
+            handle = new_handle(
                 dtype=value.dtype,
                 shape=value.shape,
                 shared_name=anonymous,
-                debug_name=fields["_handle_name"].partition(":")[0],
+                debug_name=base,
             )
-            unique = f"{fields['_handle_name'].partition(':')[0]}_{number()}"
+            unique = f"{base}_{number()}"
             handle._handle_data = old._handle_data  # noqa: SLF001 what a trace knows of it
             handle._parent_trackable = weakref.ref(made)  # noqa: SLF001 the same
             handle._name, handle._unique_id = old._name, unique  # noqa: SLF001 the same
             fields["_handle"], fields["_unique_id"] = handle, unique
-            read = tensorflow.raw_ops.ReadVariableOp(resource=old, dtype=value.dtype)
-            tensorflow.raw_ops.AssignVariableOp(
-                resource=handle, value=_copy_tensor(tensorflow, read)
-            )
+            tensor = read_value(resource=old, dtype=value.dtype)
+            assign(resource=handle, value=_copy_tensor(tensorflow, tensor))
 
 
 def _copy_tensor(tensorflow: Any, tensor: Any) -> Any:

@@ -2,8 +2,6 @@
 
 import functools
 import sys
-import types
-from collections.abc import Iterable
 from typing import Any
 
 import keras
@@ -73,6 +71,12 @@ STORES = "config"
 STORED_IDS = "stored_ids"
 """Ids of what a `Tracker` holds, by store."""
 
+EXCLUSIONS = "exclusions"
+"""By the name of a store, the names of others whose things a `Tracker` does not put into it."""
+
+TRACKER_FLAGS = frozenset({"locked", "_lock_violation_msg"})
+"""Whether a `Tracker` takes new things, and what it says if not."""
+
 VARIABLE_VALUE = "_value"
 """The backend's value inside a Keras variable."""
 
@@ -93,16 +97,12 @@ WRAPPERS = frozenset(
 Closures over the layer itself and its method, made anew for each layer.
 """
 
-_TESTS = frozenset(
-    id(test.__code__)
-    for test, _ in _BARE._tracker.config.values()
+OWN_TESTS = {
+    store: test.__code__
+    for store, (test, _) in _BARE._tracker.config.items()
     if not (test.__closure__ or test.__defaults__)
-)
-
-
-def is_own_test(test: Any) -> bool:
-    """Tells whether a tracker's test is one that Keras gives every layer, and holds nothing."""
-    return type(test) is types.FunctionType and id(test.__code__) in _TESTS
+}
+"""The code of the tests that Keras gives the tracker of every layer, if they hold nothing."""
 
 
 def settle_losses(fields: dict[str, Any]) -> None:
@@ -117,7 +117,8 @@ TRACKED_COLLECTIONS: tuple[type, ...] = tuple(
 """What Keras turns a layer's lists, dicts and sets into. They report to a tracker."""
 
 TRACKED_LIST = tracking.TrackedList
-TRACKED_DICTS = tuple(kind for kind in TRACKED_COLLECTIONS if issubclass(kind, dict))
+TRACKED_DICT = tracking.TrackedDict
+TRACKED_ORDERED_DICT = getattr(tracking, "TrackedOrderedDict", ())
 TRACKED_SET = tracking.TrackedSet
 
 STATEFUL = (
@@ -152,18 +153,9 @@ def live_attributes(obj: Any) -> dict[str, Any]:
     return attributes
 
 
-def authored_first(attributes: dict[str, Any]) -> Iterable[tuple[str, Any]]:
-    """Gives the attributes of an operation, TensorFlow's own records of them last.
-
-    So that what cannot be copied is found under the name that the author gave it.
-    """
-    if "_self_setattr_tracking" in attributes:
-        return sorted(attributes.items(), key=_is_record)
-    return attributes.items()
-
-
-def _is_record(attribute: tuple[str, Any]) -> bool:
-    return attribute[0].startswith("_self_")
+def is_record(name: str) -> bool:
+    """Tells whether an attribute is TensorFlow's own record of others."""
+    return name.startswith("_self_")
 
 
 def set_attribute(obj: Any, name: str, value: Any) -> None:
@@ -243,6 +235,10 @@ def _is_tensorflow(kind: type) -> bool:
 
 def empty_like(nodes: Any) -> Any:
     """Returns an empty list of the same class; TensorFlow wraps some lists."""
+    if type(nodes) is TRACKED_LIST:
+        made = list.__new__(TRACKED_LIST)  # Its constructor is written in Python.
+        made.tracker = None
+        return made
     return type(nodes)([]) if is_list_wrapper(nodes) else type(nodes)()
 
 

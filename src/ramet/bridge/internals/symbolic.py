@@ -9,6 +9,7 @@ import keras
 import numpy as np
 from keras.src.backend.common.masking import get_keras_mask
 from keras.src.ops.node import KerasHistory, Node
+from keras.src.utils.tracking import TrackedList
 
 
 def producer(tensor: Any) -> tuple[Any, int] | None:
@@ -27,10 +28,43 @@ NO_HISTORY = KerasHistory(None, 0, 0)
 """The history of a tensor that no call made."""
 
 
-def node_of(history: Any) -> Any | None:
-    """Returns the node that a history tells of."""
-    operation = history.operation
-    return None if operation is None else operation._inbound_nodes[history.node_index]
+def new_history(operation: Any, place: int, index: int) -> Any:
+    """Makes what a tensor knows of the call that made it.
+
+    Past the constructor, which is written in Python and takes four times as long.
+    """
+    return tuple.__new__(KerasHistory, (operation, place, index))
+
+
+_ARGUMENTS = frozenset(
+    {"args", "kwargs", "_flat_arguments", "_single_positional_tensor", "keras_tensors"}
+)
+
+
+def only_tensor(arguments: Any) -> tuple[Any, dict[str, Any]]:
+    """Returns the tensor of a call that was given just one, first, and the arguments by name.
+
+    Without a tensor if there are more, or if it is not held as known.
+    """
+    held = vars(arguments)
+    if held.keys() != _ARGUMENTS:
+        return None, {}
+    args, named, tensors = held["args"], held["kwargs"], held["keras_tensors"]
+    alone = type(args) is tuple and len(args) == len(tensors) == 1 and args[0] is tensors[0]
+    return (tensors[0] if alone and type(named) is dict else None), named
+
+
+def with_only_tensor(arguments: Any, tensor: Any) -> dict[str, Any]:
+    """Returns what `SymbolicArguments` hold that have another tensor, and the same flags."""
+    held = vars(arguments)
+    single = held["_single_positional_tensor"] is not None
+    return {
+        "args": (tensor,),
+        "kwargs": held["kwargs"].copy(),
+        "_flat_arguments": [tensor, *held["_flat_arguments"][1:]],
+        "_single_positional_tensor": tensor if single else None,
+        "keras_tensors": [tensor],
+    }
 
 
 def add_call(operation: Any, node: Any) -> int:
@@ -50,8 +84,8 @@ def add_uses(node: Any) -> None:
 
 def _append(nodes: Any, node: Any) -> None:
     """Adds a node to a list, past the tracker that the list may report to."""
-    if hasattr(nodes, "_storage"):  # TensorFlow wraps the list, and counts its changes.
-        nodes.append(node)
+    if type(nodes) is not TrackedList and hasattr(nodes, "_storage"):
+        nodes.append(node)  # TensorFlow wraps the list, and counts its changes.
     else:
         list.append(nodes, node)
 

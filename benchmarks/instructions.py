@@ -1,0 +1,86 @@
+"""Counts the machine instructions of one clone, with valgrind.
+
+Times differ from run to run by more than most changes to the copier are worth. Counts do
+not: `KERAS_BACKEND=jax python -m benchmarks.instructions`, before a change and after it.
+"""
+
+import argparse
+import gc
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+_BLOCKS = 30
+"""Convolution, normalization and ReLU, so many times."""
+
+_CONTROL = "callgrind_control"
+
+
+def main() -> None:
+    """Prints the count for one backend, in all and per layer."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--weights", default="share", choices=("share", "copy"))
+    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.inside:
+        _clone_counted(given.weights)
+        return
+    if shutil.which(_CONTROL) is None:
+        parser.exit(2, "Counting needs valgrind: install the package of that name.\n")
+    layers, count = read_count(_run_inside(given.weights))
+    print(f"weights={given.weights}: {count:,} instructions, {count // layers:,} per layer")
+
+
+def _run_inside(weights: str) -> str:
+    """Runs this module under valgrind, and returns what both printed."""
+    tool = ["valgrind", "--tool=callgrind", "--instr-atstart=no", "--callgrind-out-file=/dev/null"]
+    module = [sys.executable, "-m", __spec__.name, "--inside", "--weights", weights]
+    done = subprocess.run([*tool, *module], capture_output=True, text=True, check=False)
+    return done.stdout + done.stderr
+
+
+def read_count(printed: str) -> tuple[int, int]:
+    """Finds the numbers of layers and of instructions in what was printed.
+
+    Raises:
+        RuntimeError: If they are not there.
+    """
+    layers = re.search(r"^layers (\d+)$", printed, re.MULTILINE)
+    count = re.search(r"Collected : (\d+)$", printed, re.MULTILINE)
+    if layers is None or count is None:
+        message = f"nothing was counted; the last that was printed: {printed[-2000:]}"
+        raise RuntimeError(message)
+    return int(layers[1]), int(count[1])
+
+
+def _clone_counted(weights: str) -> None:
+    """Clones a model, the third time while valgrind counts."""
+    import keras  # noqa: PLC0415 not by the process that only starts this one
+
+    import ramet  # noqa: PLC0415 the same
+
+    x = inputs = keras.Input((8, 8, 4))
+    for _ in range(_BLOCKS):
+        x = keras.layers.Conv2D(4, 3, padding="same")(x)
+        x = keras.layers.ReLU()(keras.layers.BatchNormalization()(x))
+    model = keras.Model(inputs, x)
+    for _ in range(2):
+        ramet.clone(model, weights=weights)
+    gc.collect()
+    gc.disable()
+    _count("on")
+    twin = ramet.clone(model, weights=weights)
+    _count("off")
+    print(f"layers {len(twin.layers)}", flush=True)
+    os._exit(0)  # Valgrind takes long over what Python and the backend tidy up.
+
+
+def _count(switch: str) -> None:
+    command = [_CONTROL, "-i", switch, str(os.getpid())]
+    subprocess.run(command, capture_output=True, check=True)
+
+
+if __name__ == "__main__":
+    main()
