@@ -57,9 +57,9 @@ def read_count(printed: str) -> tuple[int, int]:
 
 def _clone_counted(weights: str) -> None:
     """Clones a model, the third time while valgrind counts."""
-    import keras  # noqa: PLC0415 not by the process that only starts this one
+    import keras
 
-    import ramet  # noqa: PLC0415 the same
+    import ramet
 
     x = inputs = keras.Input((8, 8, 4))
     for _ in range(_BLOCKS):

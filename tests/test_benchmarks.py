@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from benchmarks import measure
+from benchmarks import instructions, measure
 from benchmarks.report import markdown, number, verdict
 from benchmarks.results import MODELS, best, per_layer, ratio
 from benchmarks.targets import targets
@@ -212,3 +212,18 @@ def test_weights_that_differ_are_found():
     assert "ramet.clone" in ways(model, "chain")
     with pytest.raises(ValueError, match=r"deepcopy: weight 'dense.*/kernel' is not that of the"):
         check_weights(model, "deepcopy", chain(4))
+
+
+def test_counted_instructions_are_read():
+    printed = "noise\nlayers 91\n==12== Events    : Ir\n==12== Collected : 35191658\n"
+    assert instructions.read_count(printed) == (91, 35_191_658)
+    with pytest.raises(RuntimeError, match=r"nothing was counted; .*: no such tool"):
+        instructions.read_count("no such tool")
+
+
+def test_counting_needs_valgrind(monkeypatch, capsys):
+    monkeypatch.setattr("shutil.which", lambda _: None)
+    monkeypatch.setattr("sys.argv", ["instructions"])
+    with pytest.raises(SystemExit):
+        instructions.main()
+    assert "install the package" in capsys.readouterr().err

@@ -11,6 +11,7 @@ from keras import layers, ops
 
 import exact
 import ramet
+from ramet.bridge.copier import Copier
 from zoo import Case, for_backend
 
 CASES = for_backend(keras.backend.backend())[::12]
@@ -110,3 +111,40 @@ def test_the_garbage_collector_is_left_as_it_was(on) -> None:
         assert gc.isenabled() is on
     finally:
         (gc.enable if was else gc.disable)()
+
+
+@pytest.fixture
+def collected():
+    """Leaves nothing to collect, and nothing frozen afterwards."""
+    gc.collect()
+    yield
+    gc.unfreeze()
+
+
+@pytest.mark.usefixtures("collected")
+def test_what_is_made_is_old_at_once() -> None:
+    model = network()
+    twin = ramet.clone(model)
+    assert any(thing is twin for thing in gc.get_objects(generation=2))
+    assert gc.get_freeze_count() == 0
+
+
+@pytest.mark.usefixtures("collected")
+def test_what_is_frozen_stays_frozen() -> None:
+    model = network()
+    gc.freeze()
+    ramet.clone(model)
+    assert gc.get_freeze_count() > 0
+
+
+@pytest.mark.usefixtures("collected")
+def test_a_copier_leaves_no_garbage() -> None:
+    model = network()
+    gc.disable()
+    try:
+        twin = ramet.clone(model)
+        left = [thing for thing in gc.get_objects() if isinstance(thing, Copier)]
+    finally:
+        gc.enable()
+    assert twin.built
+    assert not left

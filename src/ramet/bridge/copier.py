@@ -17,7 +17,7 @@ import keras
 
 from ramet.bridge import internals
 from ramet.bridge.foreign import ForeignCopier
-from ramet.bridge.plain import ALONE, ATOMS, MISSING, Uncopyable, blank
+from ramet.bridge.plain import ALONE, ATOMS, MISSING, Handler, Uncopyable, blank
 from ramet.bridge.remake import remake
 from ramet.bridge.values import ValueCopies
 from ramet.errors import CopyError
@@ -42,24 +42,18 @@ def _is_simple(kind: type) -> bool:
 class Copier(ForeignCopier):
     """Copies Keras objects and what they hold, each object once."""
 
-    def __init__(
-        self,
-        *,
-        on_function: Callable[[Any, Any], bool],
-        share: bool = False,
-        renew: bool = False,
-    ) -> None:
+    def __init__(self, *, share: bool = False, renew: bool = False) -> None:
         """Starts with nothing copied.
 
         Args:
-            on_function: Gives the shell of a `keras.Function` another graph than a copy of
-                the source's, and tells whether it did so.
             share: Whether the variables of layers are kept instead of copied.
             renew: Whether initializers without a seed draw a new one.
         """
         super().__init__(share=share)
         self.values = ValueCopies()
-        self._on_function = on_function
+        self.on_function: Callable[[Any, Any], bool] | None = None
+        """Gives the shell of a `keras.Function` another graph than a copy of the source's,
+        and tells whether it did so."""
         self._renew = renew
         self._sharing: list[Any] = []
         self._skipped: dict[int, frozenset[str]] = {}
@@ -72,7 +66,6 @@ class Copier(ForeignCopier):
         self._donors: dict[int, Any] = {}
         self._variables: list[tuple[Any, Any]] = []
         self.optimizers: list[tuple[Any, Any]] = []
-        self._handlers[keras.dtype_policies.DTypePolicy] = self._same
 
     def share(self, source: Any) -> None:
         """Lets the copy of a model or layer have the very variables of the source.
@@ -124,7 +117,7 @@ class Copier(ForeignCopier):
         starts from may be copied with that graph.
         """
         made = self.memo[id(source)]
-        if self._on_function(source, made):
+        if self.on_function is not None and self.on_function(source, made):
             self._given.add(id(source))
             self._unfilled.append(source)
         else:
@@ -132,19 +125,25 @@ class Copier(ForeignCopier):
             late = internals.starts_inside(source)
             (self._late if late else self._unfilled).append(source)
 
-    def _bases(self) -> tuple[tuple[Any, Callable[[Any], Any]], ...]:
+    @classmethod
+    def exact_handlers(cls) -> dict[type, Handler]:
+        """Returns the ways to copy the instances of some classes, but not of their subclasses."""
+        return super().exact_handlers() | {keras.dtype_policies.DTypePolicy: cls._same}
+
+    @classmethod
+    def _bases(cls) -> tuple[tuple[Any, Handler], ...]:
         return (
-            (keras.KerasTensor, self._tensor),
-            (internals.Node, self._node),
-            (internals.SymbolicArguments, self._arguments),
-            (keras.Function, self._keras_function),
-            (keras.Operation, self._shell),
-            (keras.Variable, self._variable),
-            (internals.BaseOptimizer, self._optimizer),
-            (keras.Metric, self._stateful),
-            (internals.RandomInitializer, self._initializer),
-            (internals.KerasSaveable, self._structural),
-            (keras.random.SeedGenerator, self._structural),
+            (keras.KerasTensor, cls._tensor),
+            (internals.Node, cls._node),
+            (internals.SymbolicArguments, cls._arguments),
+            (keras.Function, cls._keras_function),
+            (keras.Operation, cls._shell),
+            (keras.Variable, cls._variable),
+            (internals.BaseOptimizer, cls._optimizer),
+            (keras.Metric, cls._stateful),
+            (internals.RandomInitializer, cls._initializer),
+            (internals.KerasSaveable, cls._structural),
+            (keras.random.SeedGenerator, cls._structural),
             *super()._bases(),
         )
 
@@ -228,7 +227,7 @@ class Copier(ForeignCopier):
                     continue
                 copied = found(id(value), MISSING)
                 try:
-                    fields[name] = handlers[kind](value) if copied is MISSING else copied
+                    fields[name] = handlers[kind](self, value) if copied is MISSING else copied
                 except Uncopyable as problem:
                     if internals.is_record(name):
                         postponed.append((name, problem))

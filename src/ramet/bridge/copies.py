@@ -25,9 +25,7 @@ class Builder:
     def __init__(self, weights: str) -> None:
         """Starts with nothing built."""
         self.weights = weights
-        self.copier = Copier(
-            on_function=self.give_graph, share=weights == "share", renew=weights == "fresh"
-        )
+        self.copier = Copier(share=weights == "share", renew=weights == "fresh")
 
     def model(self, source: Any, *, seed: int | None, name: str | None) -> Any:
         """Makes the new model."""
@@ -49,11 +47,6 @@ class Builder:
             made = self.copier.copy(source)
             self.copier.finish()
         return made
-
-    def give_graph(self, source: Any, made: Any) -> bool:
-        """Gives the copy of a model another graph than a copy of the source's; here, none."""
-        del source, made
-        return False
 
 
 @contextlib.contextmanager

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ramet.bridge import functions, internals
-from ramet.bridge.plain import Uncopyable
+from ramet.bridge.plain import Handler, Uncopyable
 from ramet.bridge.tracked import TrackedCopier
 from ramet.bridge.values import copy_resource, copy_value, package_of
 
@@ -27,25 +27,28 @@ class ForeignCopier(TrackedCopier):
         """Tells whether variables are kept, where the copy is just now."""
         return self._share and not self.own_state
 
-    def _handler_for(self, kind: type, value: Any) -> Callable[[Any], Any]:
+    @classmethod
+    def handler_for(cls, kind: type) -> Handler:
+        """Returns the way to copy a kind of object; asked once per kind."""
         package = package_of(kind)
         if package == "tensorflow":  # before all else: some of its wrappers are tuples
-            return self._handler_for_tensorflow(value)
-        handler = super()._handler_for(kind, value)
-        if handler != self._by_reduction:
+            return cls._handler_for_tensorflow(kind)
+        handler = super().handler_for(kind)
+        if handler is not cls._by_reduction:
             return handler
         if package == "keras":
-            return self._structural
+            return cls._structural
         if package in ("jax", "jaxlib"):
-            return self._foreign_callable if callable(value) else self._same
+            return cls._foreign_callable if issubclass(kind, Callable) else cls._same
         if package == "torch":
-            return self._structural if internals.is_torch_module(value) else self._torch
+            return cls._structural if internals.is_torch_module(kind) else cls._torch
         return handler
 
-    def _handler_for_tensorflow(self, value: Any) -> Callable[[Any], Any]:
-        if internals.is_tensorflow_structure(value):
-            return self._structural
-        return self._list_wrapper if internals.is_list_wrapper(value) else self._tensorflow
+    @classmethod
+    def _handler_for_tensorflow(cls, kind: type) -> Handler:
+        if internals.is_tensorflow_structure(kind):
+            return cls._structural
+        return cls._list_wrapper if internals.is_list_wrapper(kind) else cls._tensorflow
 
     def _list_wrapper(self, value: Any) -> Any:
         """Copies a list that TensorFlow wrapped.

@@ -11,7 +11,7 @@ import io
 import pickle
 import types
 import weakref
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from functools import partial
 from sys import getrefcount
@@ -75,6 +75,26 @@ class Uncopyable(Exception):  # noqa: N818 not an error yet: the layer may have 
         self.kind = type(value).__qualname__
 
 
+Handler = Callable[[Any, Any], Any]
+"""What copies an object of some kind, for a copier. A function, not a method bound to one."""
+
+
+class _Handlers(dict[type, Handler]):
+    """How the copiers of a class copy, by kind of object. Found out once for each kind."""
+
+    def __init__(self, copier: "type[PlainCopier]") -> None:
+        super().__init__(copier.exact_handlers())
+        self._copier = copier
+
+    def __missing__(self, kind: type) -> Handler:
+        handler = self[kind] = self._copier.handler_for(kind)
+        return handler
+
+
+_handlers_of = functools.cache(_Handlers)
+"""The one table of a class of copiers."""
+
+
 class PlainCopier:
     """Copies containers, functions, arrays, and objects that can be reduced."""
 
@@ -87,25 +107,29 @@ class PlainCopier:
         self.free: dict[int, dict[str, Any]] = {}
         """Module names of code that reaches no layer by them, by the code's id."""
         self._kept: list[Any] = []
-        self._handlers: defaultdict[type, Any] = defaultdict(lambda: self._copy_first)
-        self._handlers |= {
-            **dict.fromkeys(ATOMS, self._same),
-            list: self._list,
-            dict: self._dict,
-            tuple: self._tuple,
-            set: self._set,
-            frozenset: self._frozenset,
-            OrderedDict: self._ordered_dict,
-            types.FunctionType: self._function,
-            types.MethodType: self._method,
-            partial: self._partial,
-            slice: self._slice,
-            weakref.ReferenceType: self._weak_reference,
-            weakref.WeakMethod: self._weak_method,
-            weakref.WeakValueDictionary: self._weak_dict,
-            weakref.WeakKeyDictionary: self._weak_dict,
-            weakref.ProxyType: self._weak_proxy,
-            weakref.CallableProxyType: self._weak_proxy,
+        self._handlers = _handlers_of(type(self))
+
+    @classmethod
+    def exact_handlers(cls) -> dict[type, Handler]:
+        """Returns the ways to copy the instances of some classes, but not of their subclasses."""
+        return {
+            **dict.fromkeys(ATOMS, cls._same),
+            list: cls._list,
+            dict: cls._dict,
+            tuple: cls._tuple,
+            set: cls._set,
+            frozenset: cls._frozenset,
+            OrderedDict: cls._ordered_dict,
+            types.FunctionType: cls._function,
+            types.MethodType: cls._method,
+            partial: cls._partial,
+            slice: cls._slice,
+            weakref.ReferenceType: cls._weak_reference,
+            weakref.WeakMethod: cls._weak_method,
+            weakref.WeakValueDictionary: cls._weak_dict,
+            weakref.WeakKeyDictionary: cls._weak_dict,
+            weakref.ProxyType: cls._weak_proxy,
+            weakref.CallableProxyType: cls._weak_proxy,
         }
 
     def copy(self, value: Any) -> Any:
@@ -114,37 +138,31 @@ class PlainCopier:
         if kind in self.atoms:
             return value
         copied = self.found(id(value), MISSING)
-        return copied if copied is not MISSING else self._handlers[kind](value)
+        return copied if copied is not MISSING else self._handlers[kind](self, value)
 
-    def _copy_first(self, value: Any) -> Any:
-        """Copies the first object of a kind, and remembers how."""
-        kind = type(value)
-        handler = self._handlers[kind] = self._handler_for(kind, value)
-        if handler == self._same:
-            self.atoms.add(kind)
-        return handler(value)
-
-    def _handler_for(self, kind: type, value: Any) -> Callable[[Any], Any]:
+    @classmethod
+    def handler_for(cls, kind: type) -> Handler:
         """Returns the way to copy a kind of object; asked once per kind."""
-        del kind
-        for base, handler in self._bases():
-            if isinstance(value, base):
+        for base, handler in cls._bases():
+            if issubclass(kind, base):
                 return handler
-        return self._by_reduction
+        return cls._by_reduction
 
-    def _bases(self) -> tuple[tuple[Any, Callable[[Any], Any]], ...]:
+    @classmethod
+    def _bases(cls) -> tuple[tuple[Any, Handler], ...]:
         """Lists classes with the way to copy their instances, special ones first."""
         return (
-            ((type, enum.Enum, np.dtype, np.generic), self._same),
-            (np.ndarray, self._array),
-            (partial, self._partial),
-            (_CACHED, self._cached),
-            (types.BuiltinFunctionType, self._builtin),
-            (io.IOBase, self._open_file),
-            (tuple, self._named_tuple),
+            ((type, enum.Enum, np.dtype, np.generic), cls._same),
+            (np.ndarray, cls._array),
+            (partial, cls._partial),
+            (_CACHED, cls._cached),
+            (types.BuiltinFunctionType, cls._builtin),
+            (io.IOBase, cls._open_file),
+            (tuple, cls._named_tuple),
         )
 
     def _same(self, value: Any) -> Any:
+        self.atoms.add(type(value))
         return value
 
     def _copy_fields(self, held: dict[Any, Any], fields: dict[Any, Any]) -> None:
@@ -158,7 +176,7 @@ class PlainCopier:
                     fields[name] = OrderedDict()
                     continue
                 copied = found(id(item), MISSING)
-                fields[name] = handlers[kind](item) if copied is MISSING else copied
+                fields[name] = handlers[kind](self, item) if copied is MISSING else copied
 
     def _open_file(self, value: Any) -> Any:
         """Copies a file that is in memory; any other belongs to the source."""
@@ -175,7 +193,7 @@ class PlainCopier:
                 add(item)
             else:
                 copied = found(id(item), MISSING)
-                add(handlers[kind](item) if copied is MISSING else copied)
+                add(handlers[kind](self, item) if copied is MISSING else copied)
 
     def _list(self, value: list[Any]) -> list[Any]:
         made: list[Any] = []

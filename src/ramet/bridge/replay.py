@@ -16,6 +16,7 @@ class Replayer(Builder):
     def __init__(self, weights: str) -> None:
         """Starts with nothing built and no graph given."""
         super().__init__(weights)
+        self.copier.on_function = self.give_graph
         self.functions: list[Any] = []
         self.operations: dict[int, Any] = {}
         self._results: dict[int, tuple[Tree, Tree]] = {}

@@ -1,12 +1,11 @@
 """Copies of the trackers of layers, and of the collections that report to them."""
 
 from collections import OrderedDict
-from collections.abc import Callable
 from typing import Any
 
 from ramet.bridge import internals
 from ramet.bridge.nodes import NodeCopier
-from ramet.bridge.plain import ATOMS, MISSING, blank
+from ramet.bridge.plain import ATOMS, MISSING, Handler, blank
 
 _FIELDS = frozenset(
     {
@@ -25,13 +24,14 @@ _blank_list, _blank_set = list.__new__, set.__new__
 class TrackedCopier(NodeCopier):
     """Copies what Keras tracks the state of layers with, without tracking again."""
 
-    def _bases(self) -> tuple[tuple[Any, Callable[[Any], Any]], ...]:
+    @classmethod
+    def _bases(cls) -> tuple[tuple[Any, Handler], ...]:
         return (
-            (internals.Tracker, self._tracker),
-            (internals.TRACKED_LIST, self._tracked_list),
-            (internals.TRACKED_ORDERED_DICT, self._tracked_ordered_dict),
-            (internals.TRACKED_DICT, self._tracked_dict),
-            (internals.TRACKED_SET, self._tracked_set),
+            (internals.Tracker, cls._tracker),
+            (internals.TRACKED_LIST, cls._tracked_list),
+            (internals.TRACKED_ORDERED_DICT, cls._tracked_ordered_dict),
+            (internals.TRACKED_DICT, cls._tracked_dict),
+            (internals.TRACKED_SET, cls._tracked_set),
             *super()._bases(),
         )
 

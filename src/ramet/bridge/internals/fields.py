@@ -182,9 +182,9 @@ def _torch() -> Any:
     return sys.modules.get("torch")
 
 
-def is_torch_module(value: Any) -> bool:
-    """Tells whether a value is a module of PyTorch."""
-    return _torch() is not None and isinstance(value, _torch().nn.Module)
+def is_torch_module(kind: type) -> bool:
+    """Tells whether a class is one of modules of PyTorch."""
+    return _torch() is not None and issubclass(kind, _torch().nn.Module)
 
 
 def is_torch_tensor(value: Any) -> bool:
@@ -202,7 +202,7 @@ def is_backend_state(value: Any) -> bool:
     tensorflow = sys.modules.get("tensorflow")
     if tensorflow is not None and isinstance(value, (tensorflow.Variable, tensorflow.Module)):
         return True
-    return is_torch_module(value) or is_torch_parameter(value)
+    return is_torch_module(type(value)) or is_torch_parameter(value)
 
 
 def is_bound_tensorflow(value: Any) -> bool:
@@ -214,19 +214,19 @@ def is_bound_tensorflow(value: Any) -> bool:
     return traced and bool(value.variables)
 
 
-def is_tensorflow_structure(value: Any) -> bool:
-    """Tells whether a value of TensorFlow's only holds others: modules, dependencies."""
-    named = type(value).__name__ == "TrackableReference"
-    return named or isinstance(value, sys.modules["tensorflow"].Module)
+def is_tensorflow_structure(kind: type) -> bool:
+    """Tells whether values of a class of TensorFlow's only hold others: modules, dependencies."""
+    named = kind.__name__ == "TrackableReference"
+    return named or issubclass(kind, sys.modules["tensorflow"].Module)
 
 
 SENTINEL = "_self_attribute_sentinel"
 """Where TensorFlow's wrapped lists keep who is to be told of changes."""
 
 
-def is_list_wrapper(value: Any) -> bool:
-    """Tells whether a value is a list that TensorFlow wrapped."""
-    return type(value).__name__ == "ListWrapper" and _is_tensorflow(type(value))
+def is_list_wrapper(kind: type) -> bool:
+    """Tells whether a class is that of lists that TensorFlow wrapped."""
+    return kind.__name__ == "ListWrapper" and _is_tensorflow(kind)
 
 
 def _is_tensorflow(kind: type) -> bool:
@@ -239,7 +239,7 @@ def empty_like(nodes: Any) -> Any:
         made = list.__new__(TRACKED_LIST)  # Its constructor is written in Python.
         made.tracker = None
         return made
-    return type(nodes)([]) if is_list_wrapper(nodes) else type(nodes)()
+    return type(nodes)([]) if is_list_wrapper(type(nodes)) else type(nodes)()
 
 
 def tensorflow_wrapper(value: Any) -> Any | None:

@@ -166,14 +166,18 @@ def fixed_randomness(seed: int) -> Generator[None]:
 
 @contextlib.contextmanager
 def paused_collector() -> Generator[None]:
-    """Keeps Python's garbage collector from looking at what is just being made.
+    """Keeps Python's garbage collector from looking at what is made meanwhile.
 
-    Nothing of it is garbage, and there is much of it.
+    Nothing of it is garbage, and there is much of it. It goes to what the collector takes
+    for old at once, unless somebody has frozen something: that would come loose.
     """
     was_on = gc.isenabled()
     gc.disable()
     try:
         yield
+        if was_on and gc.get_freeze_count() == 0:
+            gc.freeze()
+            gc.unfreeze()
     finally:
         if was_on:
             gc.enable()
