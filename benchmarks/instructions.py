@@ -37,7 +37,8 @@ def _run_inside(weights: str) -> str:
     """Runs this module under valgrind, and returns what both printed."""
     tool = ["valgrind", "--tool=callgrind", "--instr-atstart=no", "--callgrind-out-file=/dev/null"]
     module = [sys.executable, "-m", __spec__.name, "--inside", "--weights", weights]
-    done = subprocess.run([*tool, *module], capture_output=True, text=True, check=False)
+    same = {**os.environ, "PYTHONHASHSEED": "0"}
+    done = subprocess.run([*tool, *module], env=same, capture_output=True, text=True, check=False)
     return done.stdout + done.stderr
 
 

@@ -360,3 +360,153 @@ def test_tensorflow_variables_have_memory_of_their_own(backend):
     for old, new, same in zip(model.variables, twin.variables, view.variables, strict=True):
         assert address(old) != address(new)
         assert address(old) == address(same)
+
+
+class Hooks:
+    """An object like a module: several dicts, mostly empty."""
+
+
+def holding(**things) -> Hooks:
+    made = Hooks()
+    vars(made).update(things)
+    return made
+
+
+def copied_by_fields(value):
+    copier = PlainCopier()
+    fields = dict(vars(value))
+    copier._copy_fields(vars(value), fields)
+    return fields
+
+
+def test_an_empty_dict_that_nobody_else_holds_is_made_anew():
+    alone = holding(before=collections.OrderedDict(), after=collections.OrderedDict())
+    fields = copied_by_fields(alone)
+    assert fields["before"] == collections.OrderedDict()
+    assert type(fields["before"]) is collections.OrderedDict
+    assert len({id(thing) for thing in [*fields.values(), *vars(alone).values()]}) == 4
+
+
+def test_an_empty_dict_that_is_held_twice_is_one_in_the_copy():
+    both = collections.OrderedDict()
+    shared = holding(before=both, after=both)
+    del both
+    fields = copied_by_fields(shared)
+    assert fields["before"] is fields["after"]
+    assert fields["before"] is not shared.before
+
+
+def test_copiers_do_not_learn_from_an_instance_what_its_class_is_not():
+    class Disguised:
+        __class__ = dict
+
+        def __init__(self):
+            self.items = [1]
+
+    first, second = Disguised(), Disguised()
+    twin = copied(first)
+    assert type(twin) is Disguised
+    assert twin.items == [1]
+    assert twin.items is not first.items
+    assert copied(second).items is not second.items
+
+
+class Gauge(keras.Metric):
+    """A metric with a variable of its own, and one of a layer."""
+
+    def __init__(self, watched, **options):
+        super().__init__(**options)
+        self.holder = types.SimpleNamespace(variable=watched)
+        self.total = self.add_variable((), "zeros", name="total")
+
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        del y_true, sample_weight
+        self.total.assign_add(ops.sum(y_pred))
+
+    def result(self):
+        return self.total / (1.0 + ops.sum(ops.abs(self.holder.variable)))
+
+    def reset_state(self):
+        self.total.assign(0.0)
+
+
+class Watching(layers.Layer):
+    """A layer that holds metrics before and after variables, in plain containers too."""
+
+    def __init__(self, watched, **options):
+        super().__init__(**options)
+        self.gauge = Gauge(watched, name="gauge")
+        self.kept = {"variable": watched, "gauges": [self.gauge]}
+
+    def build(self, shape):
+        self.scale = self.add_weight(shape=(shape[-1],), initializer="ones")
+        self.late = Gauge(self.scale, name="late")
+
+    def call(self, x):
+        return x * self.scale
+
+
+def test_sharing_keeps_the_variables_of_layers_and_copies_those_of_metrics():
+    dense = layers.Dense(3)
+    inputs = keras.Input((3,))
+    hidden = dense(inputs)
+    outputs = Watching(dense.kernel, name="watching")(hidden)
+    model = keras.Model(inputs, outputs)
+    model.compile("adam", "mse", metrics=[Gauge(dense.bias, name="of_bias")])
+    data = np.ones((4, 3), "float32")
+    model.train_on_batch(data, data)
+    twin = ramet.clone(model, weights="share")
+    old, new = model.get_layer("watching"), twin.get_layer("watching")
+    for gauge, other in ((old.gauge, new.gauge), (old.late, new.late)):
+        assert other is not gauge
+        assert other.holder.variable is gauge.holder.variable
+        assert other.total is not gauge.total
+    assert new.scale is old.scale
+    assert new.kept["variable"] is dense.kernel
+    assert new.kept["gauges"][0] is new.gauge
+    assert twin.optimizer.variables[0] is not model.optimizer.variables[0]
+    twin.train_on_batch(data, data)
+    assert int(ops.convert_to_numpy(twin.optimizer.iterations)) == 2
+    assert int(ops.convert_to_numpy(model.optimizer.iterations)) == 1
+
+
+class Flags(layers.Layer):
+    """A layer that takes tensors and flags in many ways."""
+
+    def call(self, x, factor=1, also=None, lists=None, training=None):
+        del lists, training
+        extra = 0 if also is None else sum(ops.sum(part) for part in also)
+        return x * factor + extra
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda layer, x, _: layer(x),
+        lambda layer, x, _: layer(x, training=True),
+        lambda layer, x, _: layer(x, factor=2.0, lists=[1, [2]]),
+        lambda layer, x, _: layer(x=x, factor=3),
+        lambda layer, x, _: layer(x, also=[x]),
+        lambda layer, x, y: layer(x, also=(y, y)),
+        lambda layer, x, y: layer(x, y),
+    ],
+)
+def test_arguments_of_calls_are_those_of_the_source(call):
+    inputs = [keras.Input((3,)), keras.Input((3,))]
+    model = keras.Model(inputs, call(Flags(), *inputs))
+    twin = ramet.clone(model)
+    old, new = (net.layers[-1]._inbound_nodes[0].arguments for net in (model, twin))
+    pairs = dict(zip([*map(id, model.inputs)], twin.inputs, strict=True))
+    translated = keras.tree.map_structure(lambda leaf: pairs.get(id(leaf), leaf), vars(old))
+    assert list(vars(new)) == list(vars(old))
+    for name, value in translated.items():
+        flat, expected = keras.tree.flatten(vars(new)[name]), keras.tree.flatten(value)
+        assert type(vars(new)[name]) is type(vars(old)[name])
+        assert len(flat) == len(expected)
+        assert all(a is b or a == b for a, b in zip(flat, expected, strict=True))
+    for name in ("kwargs", "_flat_arguments", "keras_tensors"):
+        assert vars(new)[name] is not vars(old)[name]
+    data = [np.ones((2, 3), "float32"), np.full((2, 3), 2.0, "float32")]
+    np.testing.assert_array_equal(
+        ops.convert_to_numpy(twin(data)), ops.convert_to_numpy(model(data))
+    )

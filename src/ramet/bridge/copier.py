@@ -17,7 +17,7 @@ import keras
 
 from ramet.bridge import internals
 from ramet.bridge.foreign import ForeignCopier
-from ramet.bridge.plain import ALONE, ATOMS, MISSING, Handler, Uncopyable, blank
+from ramet.bridge.plain import ALONE, ATOMS, MISSING, Handler, Uncopyable, blank, set_attribute
 from ramet.bridge.remake import remake
 from ramet.bridge.values import ValueCopies
 from ramet.errors import CopyError
@@ -26,6 +26,9 @@ _LOCKS = (type(threading.Lock()), type(threading.RLock()))
 """What a layer made from its config can lend to the copy of another."""
 
 _LOCK_HINT = ", or write a get_config() from which the layer can be made with one of its own"
+
+
+_SETTINGS = frozenset({internals.SETTINGS})
 
 
 def _tracks(name: str, value: Any) -> bool:
@@ -136,6 +139,7 @@ class Copier(ForeignCopier):
             (keras.KerasTensor, cls._tensor),
             (internals.Node, cls._node),
             (internals.SymbolicArguments, cls._arguments),
+            (internals.SerializableDict, cls._settings),
             (keras.Function, cls._keras_function),
             (keras.Operation, cls._shell),
             (keras.Variable, cls._variable),
@@ -171,15 +175,16 @@ class Copier(ForeignCopier):
     def fill(self, source: Any) -> None:
         """Gives the shell of a layer, operation or model its attributes."""
         made = self.memo[id(source)]
-        held, fields = source.__dict__, made.__dict__
+        held = source.__dict__
         if _is_simple(type(source)) and not self._skipped and not self._dropped:
             self._set_attributes(source, made, held)
         else:
             self._set_chosen_attributes(source, made)
+        fields = made.__dict__
         for name in internals.NODE_LISTS:
             nodes = held[name]
             if type(nodes) is internals.TRACKED_LIST:
-                fields[name].tracker = self.found(id(nodes.tracker)) or self.copy(nodes.tracker)
+                fields[name].tracker = self.tracker_of(nodes)
         internals.settle_losses(fields)
 
     def _set_chosen_attributes(self, source: Any, made: Any) -> None:
@@ -193,7 +198,7 @@ class Copier(ForeignCopier):
         fields = made.__dict__
         for slot in internals.slots_of(type(source)):
             if slot in fields:
-                object.__setattr__(made, slot, fields.pop(slot))
+                set_attribute(made, slot, fields.pop(slot))
 
     def _attributes(self, source: Any) -> dict[str, Any]:
         """Returns the attributes of an operation that are copied, by name."""
@@ -212,11 +217,9 @@ class Copier(ForeignCopier):
 
     def _set_attributes(self, source: Any, made: Any, attributes: dict[str, Any]) -> None:
         """Gives an operation copies of attributes, or what is made anew for a lock."""
-        fields = made.__dict__
-        own = fields.copy()
-        fields.clear()  # An empty dict takes over another at once.
-        fields.update(attributes)
+        own, fields = made.__dict__, attributes.copy()
         fields.update(own)
+        set_attribute(made, "__dict__", fields)
         found, handlers, atoms = self.found, self._handlers, self.atoms
         postponed: list[tuple[str, Uncopyable]] = []
         for name, value in attributes.items():  # `copy`, without a call for each
@@ -302,6 +305,19 @@ class Copier(ForeignCopier):
             self.own_state -= 1
             self.atoms = kept
 
+    def _settings(self, value: Any) -> Any:
+        """Copies the arguments that Keras noted when it made a layer."""
+        held = value.__dict__
+        if held.keys() != _SETTINGS or type(held[internals.SETTINGS]) is not dict:
+            return self._structural(value)
+        made = blank(type(value))
+        self.memo[id(value)] = made
+        old = held[internals.SETTINGS]
+        fields = old.copy()
+        set_attribute(made, internals.SETTINGS, fields)
+        self._copy_fields(old, fields)
+        return made
+
     def _initializer(self, value: Any) -> Any:
         made = self._structural(value)
         if self._renew:
@@ -335,10 +351,11 @@ class Copier(ForeignCopier):
         made = blank(type(value))
         self.memo[id(value)] = made
         self._variables.append((value, made))
-        fields, held = made.__dict__, value.__dict__
-        fields.update(held)
+        held, atoms = value.__dict__, self.atoms
+        fields = held.copy()
+        set_attribute(made, "__dict__", fields)
         for name, item in held.items():
-            if type(item) not in self.atoms and name != internals.VARIABLE_VALUE:
+            if type(item) not in atoms and name != internals.VARIABLE_VALUE:
                 fields[name] = self.copy(item)
         raw = held[internals.VARIABLE_VALUE]
         if raw is not None and id(raw) in self.memo:

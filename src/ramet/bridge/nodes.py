@@ -10,7 +10,7 @@ from collections import deque
 from typing import Any
 
 from ramet.bridge import internals
-from ramet.bridge.plain import ATOMS, PlainCopier, Uncopyable, blank
+from ramet.bridge.plain import ATOMS, PlainCopier, Uncopyable, blank, set_attribute
 from ramet.errors import CopyError
 
 
@@ -39,11 +39,12 @@ class NodeCopier(PlainCopier):
     def _tensor(self, value: Any) -> Any:
         made = blank(type(value))
         self.memo[id(value)] = made
-        fields, held = made.__dict__, value.__dict__
-        fields.update(held)
+        held, atoms = value.__dict__, self.atoms
+        fields = held.copy()
+        set_attribute(made, "__dict__", fields)
         for name, item in held.items():
             kind = type(item)
-            if kind not in self.atoms:
+            if kind not in atoms:
                 is_history = kind is internals.KerasHistory
                 fields[name] = self._history(item, value, made) if is_history else self.copy(item)
         return made
@@ -83,7 +84,8 @@ class NodeCopier(PlainCopier):
             return self._structural(value)
         made = blank(type(value))
         self.memo[id(value)] = made
-        made.__dict__.update(internals.with_only_tensor(value, self.copy(tensor)))
+        fields = internals.with_only_tensor(value, self.copy(tensor))
+        set_attribute(made, "__dict__", fields)
         return made
 
     def fill_node(self, source: Any) -> None:

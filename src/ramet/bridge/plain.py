@@ -48,21 +48,25 @@ ATOMS: frozenset[type] = frozenset(
 blank = object.__new__
 """Makes an empty object of a class. By a name of its own, which is found faster."""
 
+set_attribute = object.__setattr__
+"""Sets an attribute, whatever the class does when one is set. The quickest way to give an
+object all of its attributes is to set `__dict__`."""
+
 _CACHED = type(functools.lru_cache(len))
 """The class of functions with a cache, which has no public name."""
 
 
-def _references(held: dict[str, Any], fields: dict[str, Any]) -> int:
+def _references(held: dict[str, Any]) -> int:
     """Counts the references to what a dict holds as `_copy_fields` sees them."""
-    fields.update(held)
+    fields = held.copy()
     for name, item in held.items():
         kind = type(item)
         if name and kind:
             return getrefcount(item)
-    return 0
+    return len(fields)
 
 
-ALONE = _references({"only": OrderedDict()}, {})
+ALONE = _references({"only": OrderedDict()})
 """How many references there are to what one dict holds and nobody else, while it is copied."""
 
 
@@ -79,7 +83,7 @@ Handler = Callable[[Any, Any], Any]
 """What copies an object of some kind, for a copier. A function, not a method bound to one."""
 
 
-class _Handlers(dict[type, Handler]):
+class Handlers(dict[type, Handler]):
     """How the copiers of a class copy, by kind of object. Found out once for each kind."""
 
     def __init__(self, copier: "type[PlainCopier]") -> None:
@@ -91,7 +95,7 @@ class _Handlers(dict[type, Handler]):
         return handler
 
 
-_handlers_of = functools.cache(_Handlers)
+handlers_of = functools.cache(Handlers)
 """The one table of a class of copiers."""
 
 
@@ -107,7 +111,7 @@ class PlainCopier:
         self.free: dict[int, dict[str, Any]] = {}
         """Module names of code that reaches no layer by them, by the code's id."""
         self._kept: list[Any] = []
-        self._handlers = _handlers_of(type(self))
+        self._handlers = handlers_of(type(self))
 
     @classmethod
     def exact_handlers(cls) -> dict[type, Handler]:
@@ -166,8 +170,7 @@ class PlainCopier:
         return value
 
     def _copy_fields(self, held: dict[Any, Any], fields: dict[Any, Any]) -> None:
-        """Copies what a dict holds into another."""
-        fields.update(held)
+        """Puts copies of what a dict holds into another that holds the same."""
         found, handlers, atoms = self.found, self._handlers, self.atoms
         for name, item in held.items():  # `copy`, without a call for each
             kind = type(item)
@@ -208,10 +211,10 @@ class PlainCopier:
         if value:
             if not ATOMS.issuperset(map(type, value)):
                 made.update({self.copy(key): self.copy(item) for key, item in value.items()})
-            elif ATOMS.issuperset(map(type, value.values())):
-                made.update(value)
             else:
-                self._copy_fields(value, made)
+                made.update(value)
+                if not ATOMS.issuperset(map(type, value.values())):
+                    self._copy_fields(value, made)
         return made
 
     def _ordered_dict(self, value: Any) -> Any:
@@ -339,10 +342,12 @@ class PlainCopier:
         slots = internals.slots_of(kind)
         for name in slots:
             if hasattr(value, name):
-                object.__setattr__(made, name, self.copy(getattr(value, name)))
+                set_attribute(made, name, self.copy(getattr(value, name)))
         held = getattr(value, "__dict__", None) if slots else value.__dict__
         if held:
-            self._copy_fields(held, made.__dict__)
+            fields = held.copy()
+            set_attribute(made, "__dict__", fields)
+            self._copy_fields(held, fields)
         return made
 
     def _by_reduction(self, value: Any) -> Any:

@@ -5,7 +5,7 @@ from typing import Any
 
 from ramet.bridge import internals
 from ramet.bridge.nodes import NodeCopier
-from ramet.bridge.plain import ATOMS, MISSING, Handler, blank
+from ramet.bridge.plain import ATOMS, MISSING, Handler, blank, set_attribute
 
 _FIELDS = frozenset(
     {
@@ -24,6 +24,11 @@ _blank_list, _blank_set = list.__new__, set.__new__
 class TrackedCopier(NodeCopier):
     """Copies what Keras tracks the state of layers with, without tracking again."""
 
+    def __init__(self) -> None:
+        """Starts with nothing copied."""
+        super().__init__()
+        self._last: tuple[Any, Any] = (None, None)
+
     @classmethod
     def _bases(cls) -> tuple[tuple[Any, Handler], ...]:
         return (
@@ -39,8 +44,9 @@ class TrackedCopier(NodeCopier):
         made = blank(type(value))
         memo, found = self.memo, self.found
         memo[id(value)] = made
-        fields, held = made.__dict__, value.__dict__
-        fields.update(held)
+        held = value.__dict__
+        fields = held.copy()
+        set_attribute(made, "__dict__", fields)
         old, known = held[internals.STORES], internals.OWN_TESTS
         stores = fields[internals.STORES] = memo[id(old)] = {}
         ids = fields[internals.STORED_IDS] = {}
@@ -59,12 +65,19 @@ class TrackedCopier(NodeCopier):
             fields[name] = self.copy(held[name])
         return made
 
+    def tracker_of(self, value: Any) -> Any:
+        """Returns the copy of the tracker that a collection reports to: mostly the last one."""
+        tracker = value.tracker
+        if tracker is not self._last[0]:
+            self._last = (tracker, self.copy(tracker))
+        return self._last[1]
+
     def _tracked_list(self, value: Any) -> Any:
         made = _blank_list(type(value))
         self.memo[id(value)] = made
         if value:
             list.extend(made, self._items(value))
-        made.tracker = self.found(id(value.tracker)) or self.copy(value.tracker)
+        made.tracker = self.tracker_of(value)
         return made
 
     def _items(self, value: Any) -> Any:
@@ -87,7 +100,7 @@ class TrackedCopier(NodeCopier):
         for key, item in value.items():
             copied = item if type(item) in self.atoms else self.copy(item)
             base.__setitem__(made, key if type(key) is str else self.copy(key), copied)
-        made.tracker = self.found(id(value.tracker)) or self.copy(value.tracker)
+        made.tracker = self.tracker_of(value)
         return made
 
     def _tracked_set(self, value: Any) -> Any:
@@ -95,5 +108,5 @@ class TrackedCopier(NodeCopier):
         self.memo[id(value)] = made
         if value:
             set.update(made, self._items(value))
-        made.tracker = self.found(id(value.tracker)) or self.copy(value.tracker)
+        made.tracker = self.tracker_of(value)
         return made

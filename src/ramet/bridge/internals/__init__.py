@@ -11,6 +11,7 @@ from keras.src.ops.node import KerasHistory, Node
 from keras.src.ops.symbolic_arguments import SymbolicArguments
 from keras.src.optimizers.base_optimizer import BaseOptimizer
 from keras.src.saving.keras_saveable import KerasSaveable
+from keras.src.saving.serialization_lib import SerializableDict
 from keras.src.trainers.trainer import Trainer
 from keras.src.utils.tracking import Tracker
 
@@ -25,6 +26,7 @@ from ramet.bridge.internals.fields import (
     NODE_LISTS,
     OWN_TESTS,
     SENTINEL,
+    SETTINGS,
     STATEFUL,
     STORED_IDS,
     STORES,
@@ -49,7 +51,6 @@ from ramet.bridge.internals.fields import (
     is_torch_tensor,
     live_attributes,
     replace_items,
-    set_attribute,
     set_state,
     settle_losses,
     slots_of,
@@ -165,6 +166,7 @@ __all__ = [
     "NO_HISTORY",
     "OWN_TESTS",
     "SENTINEL",
+    "SETTINGS",
     "STATEFUL",
     "STORED_IDS",
     "STORES",
@@ -182,6 +184,7 @@ __all__ = [
     "KerasSaveable",
     "Node",
     "RandomInitializer",
+    "SerializableDict",
     "SymbolicArguments",
     "Tracker",
     "Trainer",
@@ -269,7 +272,6 @@ __all__ = [
     "room_for",
     "same_spec",
     "seed_globals",
-    "set_attribute",
     "set_functional",
     "set_keras_mask",
     "set_state",

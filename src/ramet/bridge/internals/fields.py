@@ -77,6 +77,9 @@ EXCLUSIONS = "exclusions"
 TRACKER_FLAGS = frozenset({"locked", "_lock_violation_msg"})
 """Whether a `Tracker` takes new things, and what it says if not."""
 
+SETTINGS = "config"
+"""The arguments of a constructor, by name, in a `SerializableDict`."""
+
 VARIABLE_VALUE = "_value"
 """The backend's value inside a Keras variable."""
 
@@ -156,14 +159,6 @@ def live_attributes(obj: Any) -> dict[str, Any]:
 def is_record(name: str) -> bool:
     """Tells whether an attribute is TensorFlow's own record of others."""
     return name.startswith("_self_")
-
-
-def set_attribute(obj: Any, name: str, value: Any) -> None:
-    """Sets an attribute past `__setattr__`, which would track or wrap the value."""
-    if name in slots_of(type(obj)):
-        object.__setattr__(obj, name, value)
-    else:
-        vars(obj)[name] = value
 
 
 def set_state(obj: Any, state: Any) -> None:
