@@ -176,7 +176,7 @@ class PlainCopier:
             kind = type(item)
             if kind not in atoms:
                 if kind is OrderedDict and not item and getrefcount(item) == ALONE:
-                    fields[name] = OrderedDict()
+                    fields[name] = OrderedDict()  # PyTorch's modules have eleven of them each.
                     continue
                 copied = found(id(item), MISSING)
                 fields[name] = handlers[kind](self, item) if copied is MISSING else copied
