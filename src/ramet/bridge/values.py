@@ -15,6 +15,8 @@ from typing import Any, cast
 
 import numpy as np
 
+from ramet.bridge.memory import LARGE, ask_for_large_pages
+
 
 def package_of(kind: type) -> str:
     """Returns the top-level package that a class comes from."""
@@ -102,7 +104,16 @@ def _way_to_copy(kind: type) -> Callable[[Any], Any]:
 def _copy_parameter(value: Any) -> Any:
     if value.is_meta:
         return value
-    return type(value)(value.detach().clone(), requires_grad=value.requires_grad)
+    large = value.is_cpu and value.is_contiguous() and value.nbytes >= LARGE
+    made = _copy_large(value.detach()) if large else value.detach().clone()
+    return type(value)(made, requires_grad=value.requires_grad)
+
+
+def _copy_large(value: Any) -> Any:
+    """Copies a contiguous tensor of PyTorch in the host's memory."""
+    made = sys.modules["torch"].empty_like(value)
+    ask_for_large_pages(made.data_ptr(), made.nbytes)
+    return made.copy_(value)
 
 
 def _copy_torch(value: Any) -> Any:

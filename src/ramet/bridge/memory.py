@@ -1,0 +1,39 @@
+"""Large pages for large arrays, where the system gives them on request.
+
+Fresh memory is handed out page by page, which for large arrays takes longer than to
+fill it. NumPy asks Linux for large pages, and so does this for values of PyTorch.
+"""
+
+import ctypes
+import functools
+import mmap
+import sys
+from collections.abc import Callable
+
+LARGE = 1 << 22
+"""From how many bytes on it pays; NumPy's limit too."""
+
+
+def ask_for_large_pages(address: int, size: int) -> None:
+    """Asks for large pages between two addresses, before anything is written there.
+
+    It is advice: where the system does not take it, nothing is different.
+    """
+    advise = _advise()
+    if advise is not None:
+        start = -(-address // mmap.PAGESIZE) * mmap.PAGESIZE
+        end = (address + size) // mmap.PAGESIZE * mmap.PAGESIZE
+        advise(start, end - start, mmap.MADV_HUGEPAGE)
+
+
+@functools.cache
+def _advise() -> Callable[[int, int, int], int] | None:
+    """Returns the system's call, if it has one."""
+    if not sys.platform.startswith("linux") or not hasattr(mmap, "MADV_HUGEPAGE"):
+        return None
+    try:
+        advise = ctypes.CDLL(None).madvise
+    except (OSError, AttributeError):
+        return None
+    advise.argtypes = [ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int]
+    return advise
