@@ -493,9 +493,11 @@ class Flags(layers.Layer):
 )
 def test_arguments_of_calls_are_those_of_the_source(call):
     inputs = [keras.Input((3,)), keras.Input((3,))]
-    model = keras.Model(inputs, call(Flags(), *inputs))
+    called = call(Flags(name="flags"), *inputs)
+    model = keras.Model(inputs, layers.Add()([called, *inputs]))
     twin = ramet.clone(model)
-    old, new = (net.layers[-1]._inbound_nodes[0].arguments for net in (model, twin))
+    flags = [net.get_layer("flags") for net in (model, twin)]
+    old, new = (layer._inbound_nodes[0].arguments for layer in flags)
     pairs = dict(zip([*map(id, model.inputs)], twin.inputs, strict=True))
     translated = keras.tree.map_structure(lambda leaf: pairs.get(id(leaf), leaf), vars(old))
     assert list(vars(new)) == list(vars(old))

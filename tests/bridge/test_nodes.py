@@ -4,6 +4,7 @@ import copy
 
 import keras
 import numpy as np
+import pytest
 from keras import layers
 
 import ramet
@@ -66,6 +67,7 @@ class Holds(layers.Layer):
         return self.function(x)
 
 
+@pytest.mark.since_keras(3, 15)  # Before, Keras counted what is above into the function.
 def test_a_function_that_starts_inside_leaves_behind_what_is_above():
     inputs = keras.Input((4,))
     above = layers.Dense(4, name="above")(inputs)
