@@ -52,6 +52,9 @@ def adopt_layers(model: Any, removed: list[Any], *, attributes: bool = True) -> 
             untrack(model, [layer])
     for layer in model.layers:
         model._tracker.track(layer)
+    known = {id(layer) for layer in model._layers}  # In Keras 3.12, a list of its own.
+    missing = [layer for layer in model.layers if id(layer) not in known]
+    list.extend(getattr(model._layers, "_storage", model._layers), missing)
     rank = {id(layer): position for position, layer in enumerate(model.layers)}
     for tracked in (model._tracker.config["layers"][1], model._layers):
         ordered = sorted(tracked, key=lambda layer: rank.get(id(layer), len(rank)))
