@@ -168,16 +168,13 @@ def fixed_randomness(seed: int) -> Generator[None]:
 def paused_collector() -> Generator[None]:
     """Keeps Python's garbage collector from looking at what is made meanwhile.
 
-    Nothing of it is garbage, and there is much of it. It goes to what the collector takes
-    for old at once, unless somebody has frozen something: that would come loose.
+    Nothing of it is garbage, and there is much of it. Afterwards it is young, like all that
+    is new: what the collector took for old at once, it would look at too rarely.
     """
     was_on = gc.isenabled()
     gc.disable()
     try:
         yield
-        if was_on and gc.get_freeze_count() == 0:
-            gc.freeze()
-            gc.unfreeze()
     finally:
         if was_on:
             gc.enable()
