@@ -7,6 +7,7 @@ import functools
 import random
 import re
 import sys
+import threading
 import types
 import weakref
 
@@ -512,3 +513,44 @@ def test_arguments_of_calls_are_those_of_the_source(call):
     np.testing.assert_array_equal(
         ops.convert_to_numpy(twin(data)), ops.convert_to_numpy(model(data))
     )
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="the records are TensorFlow's")
+def test_what_a_record_cannot_copy_is_named_as_its_author_did():
+    import tensorflow as tf
+
+    class Module(tf.Module):
+        def __init__(self):
+            super().__init__()
+            self.numbers = (n for n in range(3))
+
+    class Holding(layers.Layer):
+        def __init__(self, **options):
+            super().__init__(**options)
+            self.lock = threading.Lock()
+            self.module = Module()
+
+        def call(self, x):
+            return x
+
+    model = keras.Sequential([keras.Input((3,)), Holding(name="holding")])
+    message = r"layer 'holding' \(Holding\) cannot be copied: its attribute 'module' holds a gen"
+    with pytest.raises(ramet.CopyError, match=message):
+        ramet.clone(model)
+
+
+def test_noted_arguments_that_are_held_twice_are_one_in_the_copy():
+    class Noting(layers.Layer):
+        def __init__(self, units=3, **options):
+            super().__init__(**options)
+            self.units = units
+            self.box = Weak([self._auto_config.config])
+
+        def call(self, x):
+            return x
+
+    model = keras.Sequential([keras.Input((3,)), Noting(name="noting")])
+    old, new = (net.get_layer("noting") for net in (model, ramet.clone(model)))
+    assert new.box.first() is new._auto_config.config
+    assert new.box.first() is not old.box.first()
+    assert new.box.first() == {"units": 3}

@@ -42,6 +42,18 @@ def _is_simple(kind: type) -> bool:
     return not (issubclass(kind, (keras.Function, internals.Trainer)) or internals.slots_of(kind))
 
 
+def _authored(name: str, attributes: dict[str, Any]) -> str:
+    """Returns the author's name for what cannot be copied in TensorFlow's record of attributes."""
+    if internals.is_record(name):
+        for authored, value in attributes.items():
+            if not internals.is_record(authored) and not isinstance(value, _LOCKS):
+                try:
+                    Copier(share=True).copy(value)
+                except Uncopyable:
+                    return authored
+    return name
+
+
 class Copier(ForeignCopier):
     """Copies Keras objects and what they hold, each object once."""
 
@@ -221,7 +233,6 @@ class Copier(ForeignCopier):
         fields.update(own)
         set_attribute(made, "__dict__", fields)
         found, handlers, atoms = self.found, self._handlers, self.atoms
-        postponed: list[tuple[str, Uncopyable]] = []
         for name, value in attributes.items():  # `copy`, without a call for each
             kind = type(value)
             if kind not in atoms:
@@ -232,15 +243,11 @@ class Copier(ForeignCopier):
                 try:
                     fields[name] = handlers[kind](self, value) if copied is MISSING else copied
                 except Uncopyable as problem:
-                    if internals.is_record(name):
-                        postponed.append((name, problem))
-                    else:
-                        fields[name] = self._remade_attribute(source, name, problem)
+                    authored = _authored(name, attributes)
+                    fields[name] = self._remade_attribute(source, authored, problem)
                 except Exception as error:
                     error.add_note(f"while copying attribute '{name}' of '{made.name}'")
                     raise
-        for name, problem in postponed:
-            fields[name] = self._remade_attribute(source, name, problem)
 
     def _set_most_attributes(
         self, source: Any, made: Any, attributes: dict[str, Any], dropped: list[Any]
@@ -313,7 +320,7 @@ class Copier(ForeignCopier):
         made = blank(type(value))
         self.memo[id(value)] = made
         old = held[internals.SETTINGS]
-        fields = old.copy()
+        fields = self.memo[id(old)] = old.copy()
         set_attribute(made, internals.SETTINGS, fields)
         self._copy_fields(old, fields)
         return made

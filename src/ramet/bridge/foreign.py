@@ -87,7 +87,6 @@ class ForeignCopier(TrackedCopier):
         if not internals.is_torch_tensor(value):
             return self._by_reduction(value)
         if self.keeps_state() and internals.is_torch_parameter(value):
-            self.atoms.add(type(value))
             return value
         return self.memo.setdefault(id(value), copy_value(value))
 
