@@ -27,8 +27,8 @@ _LOCKS = (type(threading.Lock()), type(threading.RLock()))
 
 _LOCK_HINT = ", or write a get_config() from which the layer can be made with one of its own"
 
-
 _SETTINGS = frozenset({internals.SETTINGS})
+"""What the arguments that Keras notes are known to hold."""
 
 
 def _tracks(name: str, value: Any) -> bool:
