@@ -1,4 +1,4 @@
-"""Large values of PyTorch: in pages of any size, the same bits."""
+"""Large values of PyTorch and JAX: in pages of any size, the same bits."""
 
 import mmap
 import sys
@@ -6,12 +6,18 @@ import sys
 import keras
 import numpy as np
 import pytest
+from keras import layers
 
-from ramet.bridge import memory
-from ramet.bridge.values import copy_value, same_bits
+import exact
+import ramet
+from ramet.bridge import memory, values
+from ramet.bridge.values import ValueCopies, copy_value, same_bits
 
 only_torch = pytest.mark.skipif(
     keras.backend.backend() != "torch", reason="only PyTorch's values are asked for"
+)
+only_jax = pytest.mark.skipif(
+    keras.backend.backend() != "jax", reason="only JAX takes NumPy's memory over"
 )
 
 
@@ -36,9 +42,9 @@ def test_whole_pages_inside_are_asked_for(asked):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="large pages are Linux's")
 def test_the_system_can_be_asked():
-    values = np.arange(1 << 21, dtype="int64")
-    memory.ask_for_large_pages(values.ctypes.data, values.nbytes)
-    np.testing.assert_array_equal(values, np.arange(1 << 21))
+    array = np.arange(1 << 21, dtype="int64")
+    memory.ask_for_large_pages(array.ctypes.data, array.nbytes)
+    np.testing.assert_array_equal(array, np.arange(1 << 21))
 
 
 def test_a_system_that_cannot_be_asked_is_not(monkeypatch):
@@ -72,3 +78,82 @@ def test_a_layout_is_kept(asked):
     assert new.stride() == old.stride()
     assert torch.equal(new, old)
     assert not asked
+
+
+@pytest.fixture
+def taken_over(monkeypatch):
+    """Notes the shapes of arrays that are copied into NumPy's memory."""
+    shapes = []
+
+    def noting(array):
+        shapes.append(array.shape)
+        return memory.aligned_like(array)
+
+    monkeypatch.setattr(values, "aligned_like", noting)
+    return shapes
+
+
+def put(value):
+    """Copies a value as that of a variable is copied."""
+    copies, fields = ValueCopies(), {}
+    copies.put(fields, "value", value)
+    copies.finish()
+    return fields["value"]
+
+
+@pytest.mark.parametrize("size", [(1 << 20) - 1, 1 << 20, (1 << 20) + 3])
+@pytest.mark.parametrize("dtype", ["float32", "int32", "float16", "uint8", "bfloat16"])
+@only_jax
+def test_large_arrays_are_copied_bit_by_bit(size, dtype, taken_over):
+    import jax
+
+    bits = np.random.default_rng(0).bytes(size * 4)
+    old = jax.device_put(np.frombuffer(bits, "uint8").view(jax.numpy.dtype(dtype)))
+    new = put(old)
+    assert new.unsafe_buffer_pointer() != old.unsafe_buffer_pointer()
+    assert same_bits(np.asarray(new), np.asarray(old))
+    assert (new.sharding, new.committed, new.weak_type) == (old.sharding, old.committed, False)
+    assert bool(taken_over) is (size >= 1 << 20 and dtype != "bfloat16")
+
+
+@only_jax
+def test_special_arrays_are_left_to_jax(taken_over):
+    import jax
+
+    plain = jax.numpy.zeros(1 << 20)
+    device = jax.devices()[0]
+    for old in (jax.device_put(plain, device), jax.lax.full((1 << 20,), 1.0), plain):
+        with jax.default_device(device if old is plain else None):
+            new = put(old)
+        assert (new.committed, new.weak_type) == (old.committed, old.weak_type)
+        assert not taken_over
+
+
+@only_jax
+def test_memory_that_jax_took_over_can_be_donated(taken_over):
+    import jax
+
+    model = keras.Sequential([keras.Input((1024,)), layers.Dense(1024), layers.Dense(8)])
+    model.compile("adam", "mse")
+    x, y = np.ones((4, 1024), "float32"), np.ones((4, 8), "float32")
+    model.fit(x, y, verbose=0)
+    with jax.transfer_guard("disallow"):
+        copies = [ramet.clone(model), *ramet.clones(model, 2)]
+    assert taken_over == [(1024, 1024)] * 9  # The kernel and its two slots, three times.
+    exact.assert_disjoint(copies[0], copies[1])
+    model.fit(x, y, epochs=3, verbose=0)
+    for copy in copies:
+        copy.fit(x, y, epochs=3, verbose=0)
+        exact.assert_same_state(model, copy)
+
+
+@only_jax
+def test_a_large_source_can_be_donated_after_it_was_copied():
+    import jax
+
+    old = jax.numpy.arange(1 << 20, dtype="float32")
+    place = old.unsafe_buffer_pointer()
+    new = put(old)
+    result = jax.jit(lambda value: value + 1, donate_argnums=0)(old)
+    assert result.unsafe_buffer_pointer() == place  # Nobody holds on to its memory.
+    np.testing.assert_array_equal(new, np.arange(1 << 20, dtype="float32"))

@@ -1,7 +1,8 @@
 """Large pages for large arrays, where the system gives them on request.
 
 Fresh memory is handed out page by page, which for large arrays takes longer than to
-fill it. NumPy asks Linux for large pages, and so does this for values of PyTorch.
+fill it. NumPy asks Linux for large pages. So does this for values of PyTorch, and values
+of JAX are put into memory of NumPy's.
 """
 
 import ctypes
@@ -10,8 +11,21 @@ import mmap
 import sys
 from collections.abc import Callable
 
+import numpy as np
+
 LARGE = 1 << 22
 """From how many bytes on it pays; NumPy's limit too."""
+
+
+_ALIGNMENT = 64
+"""JAX takes memory over as it is if its address is a multiple of this, and else copies it."""
+
+
+def aligned_like(array: np.ndarray) -> np.ndarray:
+    """Returns an array of the same shape and dtype in memory that JAX can take over."""
+    memory = np.empty(array.nbytes + _ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % _ALIGNMENT
+    return memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
 
 
 def ask_for_large_pages(address: int, size: int) -> None:

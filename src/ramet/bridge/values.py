@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from ramet.bridge.memory import LARGE, ask_for_large_pages
+from ramet.bridge.memory import LARGE, aligned_like, ask_for_large_pages
 
 
 def package_of(kind: type) -> str:
@@ -25,6 +25,9 @@ def package_of(kind: type) -> str:
 
 _BATCH = 64
 """How many arrays JAX is given at once."""
+
+_LARGE_SIZE = LARGE // 8
+"""An array with fewer elements is not large."""
 
 
 class ValueCopies:
@@ -38,6 +41,9 @@ class ValueCopies:
     def put(self, fields: dict[Any, Any], name: Any, value: Any) -> None:
         """Stores a copy of `value` under `fields[name]`, now or when finished."""
         if _is_array(type(value)):
+            if value.size >= _LARGE_SIZE and _is_large_on_host(value):
+                fields[name] = _copy_large_array(value)
+                return
             fields[name] = value
             self._arrays.append((fields, name, value))
             if len(self._arrays) >= _BATCH:
@@ -79,6 +85,29 @@ def _copy_jax(values: Sequence[Any]) -> list[Any]:
     # may_alias=False: training donates its buffers, so a shared one would be
     # deleted under the other model.
     return jax.device_put(list(values), may_alias=False)
+
+
+def _is_large_on_host(value: Any) -> bool:
+    """Tells whether an array of JAX is large, in the host's memory, and nothing special."""
+    jax = sys.modules["jax"]
+    sharding = value.sharding
+    if value.nbytes < LARGE or type(sharding) is not jax.sharding.SingleDeviceSharding:
+        return False
+    (device,) = sharding.device_set
+    usual = jax.config.jax_default_device is None and device == jax.devices()[0]
+    plain = value.dtype.kind in "fiu" and not value.weak_type
+    return plain and usual and not value.committed and device.platform == "cpu"
+
+
+def _copy_large_array(value: Any) -> Any:
+    """Copies a large array of JAX in the host's memory, into memory that NumPy asks for.
+
+    NumPy asks for large pages and JAX does not. Nobody else has that memory.
+    """
+    source = np.from_dlpack(value)
+    made = aligned_like(source)
+    np.copyto(made, source)
+    return sys.modules["jax"].device_put(made, may_alias=True)
 
 
 def copy_value(value: Any) -> Any:
