@@ -82,8 +82,9 @@ def test_a_layout_is_kept(asked):
 
 @pytest.fixture
 def taken_over(monkeypatch):
-    """Notes the shapes of arrays that are copied into NumPy's memory."""
+    """Notes the shapes of arrays that are copied into NumPy's memory, if they have 4 MB."""
     shapes = []
+    monkeypatch.setattr(values, "_HUGE", 1 << 22)
 
     def noting(array):
         shapes.append(array.shape)
@@ -104,7 +105,7 @@ def put(value):
 @pytest.mark.parametrize("size", [(1 << 20) - 1, 1 << 20, (1 << 20) + 3])
 @pytest.mark.parametrize("dtype", ["float32", "int32", "float16", "uint8", "bfloat16"])
 @only_jax
-def test_large_arrays_are_copied_bit_by_bit(size, dtype, taken_over):
+def test_huge_arrays_are_copied_bit_by_bit(size, dtype, taken_over):
     import jax
 
     bits = np.random.default_rng(0).bytes(size * 4)
@@ -148,7 +149,7 @@ def test_memory_that_jax_took_over_can_be_donated(taken_over):
 
 
 @only_jax
-def test_a_large_source_can_be_donated_after_it_was_copied():
+def test_a_huge_source_can_be_donated_after_it_was_copied(taken_over):
     import jax
 
     old = jax.numpy.arange(1 << 20, dtype="float32")
@@ -157,3 +158,4 @@ def test_a_large_source_can_be_donated_after_it_was_copied():
     result = jax.jit(lambda value: value + 1, donate_argnums=0)(old)
     assert result.unsafe_buffer_pointer() == place  # Nobody holds on to its memory.
     np.testing.assert_array_equal(new, np.arange(1 << 20, dtype="float32"))
+    assert taken_over

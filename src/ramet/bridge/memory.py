@@ -1,8 +1,8 @@
 """Large pages for large arrays, where the system gives them on request.
 
 Fresh memory is handed out page by page, which for large arrays takes longer than to
-fill it. NumPy asks Linux for large pages. So does this for values of PyTorch, and values
-of JAX are put into memory of NumPy's.
+fill it. NumPy asks Linux for large pages. So does this for values of PyTorch, and huge
+values of JAX are put into memory of NumPy's.
 """
 
 import ctypes

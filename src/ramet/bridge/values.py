@@ -26,8 +26,8 @@ def package_of(kind: type) -> str:
 _BATCH = 64
 """How many arrays JAX is given at once."""
 
-_LARGE_SIZE = LARGE // 8
-"""An array with fewer elements is not large."""
+_HUGE = 1 << 27
+"""From how many bytes on JAX takes twice as long with memory of its own as with NumPy's."""
 
 
 class ValueCopies:
@@ -41,8 +41,8 @@ class ValueCopies:
     def put(self, fields: dict[Any, Any], name: Any, value: Any) -> None:
         """Stores a copy of `value` under `fields[name]`, now or when finished."""
         if _is_array(type(value)):
-            if value.size >= _LARGE_SIZE and _is_large_on_host(value):
-                fields[name] = _copy_large_array(value)
+            if value.size >= _HUGE // 8 and _is_huge_on_host(value):
+                fields[name] = _copy_huge(value)
                 return
             fields[name] = value
             self._arrays.append((fields, name, value))
@@ -87,11 +87,11 @@ def _copy_jax(values: Sequence[Any]) -> list[Any]:
     return jax.device_put(list(values), may_alias=False)
 
 
-def _is_large_on_host(value: Any) -> bool:
-    """Tells whether an array of JAX is large, in the host's memory, and nothing special."""
+def _is_huge_on_host(value: Any) -> bool:
+    """Tells whether an array of JAX is huge, in the host's memory, and nothing special."""
     jax = sys.modules["jax"]
     sharding = value.sharding
-    if value.nbytes < LARGE or type(sharding) is not jax.sharding.SingleDeviceSharding:
+    if value.nbytes < _HUGE or type(sharding) is not jax.sharding.SingleDeviceSharding:
         return False
     (device,) = sharding.device_set
     usual = jax.config.jax_default_device is None and device == jax.devices()[0]
@@ -99,8 +99,8 @@ def _is_large_on_host(value: Any) -> bool:
     return plain and usual and not value.committed and device.platform == "cpu"
 
 
-def _copy_large_array(value: Any) -> Any:
-    """Copies a large array of JAX in the host's memory, into memory that NumPy asks for.
+def _copy_huge(value: Any) -> Any:
+    """Copies a huge array of JAX in the host's memory, into memory that NumPy asks for.
 
     NumPy asks for large pages and JAX does not. Nobody else has that memory.
     """
