@@ -376,7 +376,7 @@ def holding(**things) -> Hooks:
 def copied_by_fields(value):
     copier = PlainCopier()
     fields = dict(vars(value))
-    copier._copy_fields(vars(value), fields)
+    copier._copy_fields(fields)
     return fields
 
 

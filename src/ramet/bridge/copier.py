@@ -12,12 +12,21 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from sys import getrefcount
 from typing import Any
+from weakref import getweakrefcount
 
 import keras
 
 from ramet.bridge import internals
 from ramet.bridge.foreign import ForeignCopier
-from ramet.bridge.plain import ALONE, ATOMS, MISSING, Handler, Uncopyable, blank, set_attribute
+from ramet.bridge.plain import (
+    ALONE,
+    ATOMS,
+    MISSING,
+    Handler,
+    Uncopyable,
+    blank,
+    set_attribute,
+)
 from ramet.bridge.remake import remake
 from ramet.bridge.values import ValueCopies
 from ramet.errors import CopyError
@@ -70,7 +79,11 @@ class Copier(ForeignCopier):
         """Gives the shell of a `keras.Function` another graph than a copy of the source's,
         and tells whether it did so."""
         self._renew = renew
+        self._root: Any = None
+        self._inside: set[int] | None = None
         self._sharing: list[Any] = []
+        self._has_own_state = False
+        self._variable_kinds: set[type] = set()
         self._skipped: dict[int, frozenset[str]] = {}
         self._dropped: dict[int, list[Any]] = {}
         self._functions: deque[Any] = deque()
@@ -81,6 +94,17 @@ class Copier(ForeignCopier):
         self._donors: dict[int, Any] = {}
         self._variables: list[tuple[Any, Any]] = []
         self.optimizers: list[tuple[Any, Any]] = []
+
+    def begin(self, source: Any) -> None:
+        """Tells what is copied, so that weak references to anything outside of it are kept."""
+        self._root = source
+
+    def _is_ours(self, value: Any) -> bool:
+        if self._root is None or not isinstance(value, keras.Layer):
+            return super()._is_ours(value)
+        if self._inside is None:
+            self._inside = {id(layer) for layer in internals.all_layers(self._root)}
+        return id(value) in self._inside or id(value) in self.memo
 
     def share(self, source: Any) -> None:
         """Lets the copy of a model or layer have the very variables of the source.
@@ -229,14 +253,13 @@ class Copier(ForeignCopier):
 
     def _set_attributes(self, source: Any, made: Any, attributes: dict[str, Any]) -> None:
         """Gives an operation copies of attributes, or what is made anew for a lock."""
-        own, fields = made.__dict__, attributes.copy()
-        fields.update(own)
-        set_attribute(made, "__dict__", fields)
+        fields = attributes.copy()
         found, handlers, atoms = self.found, self._handlers, self.atoms
-        for name, value in attributes.items():  # `copy`, without a call for each
+        for name, value in fields.items():  # `copy`, without a call for each
             kind = type(value)
             if kind not in atoms:
-                if kind is OrderedDict and not value and getrefcount(value) == ALONE:
+                alone = kind is OrderedDict and not value and getrefcount(value) == ALONE
+                if alone and not getweakrefcount(value):
                     fields[name] = OrderedDict()
                     continue
                 copied = found(id(value), MISSING)
@@ -248,6 +271,9 @@ class Copier(ForeignCopier):
                 except Exception as error:
                     error.add_note(f"while copying attribute '{name}' of '{made.name}'")
                     raise
+        # Not before: code of the author's that runs meanwhile would change the source's.
+        fields.update(made.__dict__)
+        set_attribute(made, "__dict__", fields)
 
     def _set_most_attributes(
         self, source: Any, made: Any, attributes: dict[str, Any], dropped: list[Any]
@@ -304,8 +330,12 @@ class Copier(ForeignCopier):
             for layer in internals.all_layers(self._sharing.pop()):
                 for variable in internals.layer_state(layer):
                     self._keep_variable(variable)
+                for parameter in internals.torch_parameters(layer):
+                    self.memo[id(parameter)] = parameter
         self.own_state += 1
-        kept, self.atoms = self.atoms, set(ATOMS)
+        # From here on there are variables that are copied, so none is known by its class.
+        self._has_own_state = True
+        kept, self.atoms = self.atoms - self._variable_kinds, set(ATOMS)
         try:
             return self._structural(value)
         finally:
@@ -321,8 +351,8 @@ class Copier(ForeignCopier):
         self.memo[id(value)] = made
         old = held[internals.SETTINGS]
         fields = self.memo[id(old)] = old.copy()
+        self._copy_fields(fields)
         set_attribute(made, internals.SETTINGS, fields)
-        self._copy_fields(old, fields)
         return made
 
     def _initializer(self, value: Any) -> Any:
@@ -353,17 +383,19 @@ class Copier(ForeignCopier):
 
     def _variable(self, value: Any) -> Any:
         if self.keeps_state():
-            self.atoms.add(type(value))
+            if not self._has_own_state:
+                self._variable_kinds.add(type(value))
+                self.atoms.add(type(value))
             return value
         made = blank(type(value))
         self.memo[id(value)] = made
         self._variables.append((value, made))
         held, atoms = value.__dict__, self.atoms
         fields = held.copy()
-        set_attribute(made, "__dict__", fields)
         for name, item in held.items():
             if type(item) not in atoms and name != internals.VARIABLE_VALUE:
                 fields[name] = self.copy(item)
+        set_attribute(made, "__dict__", fields)
         raw = held[internals.VARIABLE_VALUE]
         if raw is not None and id(raw) in self.memo:
             fields[internals.VARIABLE_VALUE] = self.memo[id(raw)]

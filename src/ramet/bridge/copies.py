@@ -41,6 +41,7 @@ class Builder:
 
     def copy(self, source: Any) -> Any:
         """Copies a model or layer, with the graphs of all models inside."""
+        self.copier.begin(source)
         if self.weights == "share":
             self.copier.share(source)
         with internals.paused_collector():

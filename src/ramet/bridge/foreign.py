@@ -6,7 +6,7 @@ from typing import Any
 from ramet.bridge import functions, internals
 from ramet.bridge.plain import Handler, Uncopyable
 from ramet.bridge.tracked import TrackedCopier
-from ramet.bridge.values import copy_resource, copy_value, package_of
+from ramet.bridge.values import copy_resource, copy_value, is_array, is_reference, package_of
 
 
 class ForeignCopier(TrackedCopier):
@@ -36,13 +36,21 @@ class ForeignCopier(TrackedCopier):
         handler = super().handler_for(kind)
         if handler is not cls._by_reduction:
             return handler
+        if internals.is_torch_tensor_class(kind):
+            return cls._torch
+        return cls._handler_by_package(kind, package)
+
+    @classmethod
+    def _handler_by_package(cls, kind: type, package: str) -> Handler:
         if package == "keras":
             return cls._structural
         if package in ("jax", "jaxlib"):
+            if is_array(kind) or is_reference(kind):
+                return cls._jax_value
             return cls._foreign_callable if issubclass(kind, Callable) else cls._same
         if package == "torch":
             return cls._structural if internals.is_torch_module(kind) else cls._torch
-        return handler
+        return cls._by_reduction
 
     @classmethod
     def _handler_for_tensorflow(cls, kind: type) -> Handler:
@@ -83,11 +91,18 @@ class ForeignCopier(TrackedCopier):
         self._kept.append(value)
         return self.memo.setdefault(id(value), made)
 
+    def _jax_value(self, value: Any) -> Any:
+        """Copies an array. It may be a variable's, and training the source would delete it."""
+        self._kept.append(value)
+        return self.memo.setdefault(id(value), copy_value(value))
+
     def _torch(self, value: Any) -> Any:
         if not internals.is_torch_tensor(value):
             return self._by_reduction(value)
         if self.keeps_state() and internals.is_torch_parameter(value):
             return value
+        if package_of(type(value)) != "torch":
+            return self._by_reduction(value)
         return self.memo.setdefault(id(value), copy_value(value))
 
     def _foreign_callable(self, value: Any) -> Any:

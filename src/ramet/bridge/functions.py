@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any, Protocol, cast
 
+import numpy as np
+
 from ramet.bridge import internals
 from ramet.bridge.values import package_of
 
@@ -43,8 +45,8 @@ class _Copies(Protocol):
 class _Names(dict[str, Any]):
     """The names of a module with some replaced; others are looked up live."""
 
-    def __init__(self, module_names: dict[str, Any], replaced: dict[str, Any]) -> None:
-        super().__init__(replaced)
+    def __init__(self, module_names: dict[str, Any]) -> None:
+        super().__init__()
         self._module_names = module_names
         self["__builtins__"] = module_names.get("__builtins__", __builtins__)
 
@@ -127,15 +129,17 @@ def _bound_anew(
     the new one too.
     """
     memo, code, scope = copies.memo, function.__code__, function.__globals__
+    names: list[tuple[str, Any]] = []
     if copies.free.get(id(code)) is not scope:
-        values = _module_values(function)
-        names = {name: copies.copy(value) for name, value in values if reaches_state(value)}
+        names = [(name, value) for name, value in _module_values(function) if reaches_state(value)]
         if names:
-            scope = _Names(scope, names)
+            scope = _Names(scope)
         else:
             copies.free[id(code)] = scope
     closure, empty = _new_closure(cells, bound, memo)
     made = memo[id(function)] = _new_function(function, scope, closure)
+    for name, value in names:  # One of them may be the function itself.
+        scope[name] = copies.copy(value)
     for cell, made_cell in empty:
         made_cell.cell_contents = copies.copy(cell.cell_contents)
     if function.__defaults__:
@@ -210,16 +214,27 @@ def _parts(value: Any) -> Iterator[Any]:
     elif isinstance(value, weakref.ReferenceType):
         yield value()
     elif isinstance(value, partial):
-        yield from (value.func, value.args, value.keywords)
-    elif isinstance(value, dict):
-        yield from value.values()
-    elif isinstance(value, (list, tuple, set, frozenset, deque)):
-        yield from value
+        yield from (value.func, value.args, value.keywords, value.__dict__)
+    elif isinstance(value, (dict, list, tuple, set, frozenset, deque, np.ndarray)):
+        yield from _items(value)
+    elif isinstance(value, types.BuiltinFunctionType):
+        yield value.__self__
     elif package_of(type(value)) not in _LIBRARIES:
         yield from internals.live_attributes(value).values()
     else:
         # Functions that a backend compiled tell what they were made from.
         yield from (getattr(value, name, None) for name in ("__wrapped__", "python_function"))
+
+
+def _items(value: Any) -> Iterator[Any]:
+    """Yields what a container holds; also its attributes, if its class lets it have some."""
+    if not isinstance(value, np.ndarray):
+        yield from value
+    elif value.dtype.hasobject:
+        yield from value.flat
+    if isinstance(value, dict):
+        yield from value.values()
+    yield from getattr(value, "__dict__", {}).values()
 
 
 def _content(cell: types.CellType) -> Any:

@@ -41,12 +41,12 @@ class NodeCopier(PlainCopier):
         self.memo[id(value)] = made
         held, atoms = value.__dict__, self.atoms
         fields = held.copy()
-        set_attribute(made, "__dict__", fields)
         for name, item in held.items():
             kind = type(item)
             if kind not in atoms:
                 is_history = kind is internals.KerasHistory
                 fields[name] = self._history(item, value, made) if is_history else self.copy(item)
+        set_attribute(made, "__dict__", fields)
         return made
 
     def _history(self, history: Any, tensor: Any, made: Any) -> Any:

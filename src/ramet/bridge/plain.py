@@ -8,6 +8,7 @@ import enum
 import functools
 import inspect
 import io
+import operator
 import pickle
 import types
 import weakref
@@ -16,6 +17,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from sys import getrefcount
 from typing import Any
+from weakref import getweakrefcount
 
 import numpy as np
 
@@ -59,11 +61,11 @@ _CACHED = type(functools.lru_cache(len))
 def _references(held: dict[str, Any]) -> int:
     """Counts the references to what a dict holds as `_copy_fields` sees them."""
     fields = held.copy()
-    for name, item in held.items():
+    for name, item in fields.items():
         kind = type(item)
         if name and kind:
             return getrefcount(item)
-    return len(fields)
+    return len(held)
 
 
 ALONE = _references({"only": OrderedDict()})
@@ -130,8 +132,6 @@ class PlainCopier:
             slice: cls._slice,
             weakref.ReferenceType: cls._weak_reference,
             weakref.WeakMethod: cls._weak_method,
-            weakref.WeakValueDictionary: cls._weak_dict,
-            weakref.WeakKeyDictionary: cls._weak_dict,
             weakref.ProxyType: cls._weak_proxy,
             weakref.CallableProxyType: cls._weak_proxy,
         }
@@ -162,6 +162,7 @@ class PlainCopier:
             (_CACHED, cls._cached),
             (types.BuiltinFunctionType, cls._builtin),
             (io.IOBase, cls._open_file),
+            ((weakref.WeakKeyDictionary, weakref.WeakValueDictionary), cls._weak_dict),
             (tuple, cls._named_tuple),
         )
 
@@ -169,13 +170,14 @@ class PlainCopier:
         self.atoms.add(type(value))
         return value
 
-    def _copy_fields(self, held: dict[Any, Any], fields: dict[Any, Any]) -> None:
-        """Puts copies of what a dict holds into another that holds the same."""
+    def _copy_fields(self, fields: dict[Any, Any]) -> None:
+        """Puts copies into the place of what a dict holds, which is a copy of the source's."""
         found, handlers, atoms = self.found, self._handlers, self.atoms
-        for name, item in held.items():  # `copy`, without a call for each
+        for name, item in fields.items():  # `copy`, without a call for each
             kind = type(item)
             if kind not in atoms:
-                if kind is OrderedDict and not item and getrefcount(item) == ALONE:
+                alone = kind is OrderedDict and not item and getrefcount(item) == ALONE
+                if alone and not getweakrefcount(item):
                     fields[name] = OrderedDict()  # PyTorch's modules have eleven of them each.
                     continue
                 copied = found(id(item), MISSING)
@@ -214,7 +216,7 @@ class PlainCopier:
             else:
                 made.update(value)
                 if not ATOMS.issuperset(map(type, value.values())):
-                    self._copy_fields(value, made)
+                    self._copy_fields(made)
         return made
 
     def _ordered_dict(self, value: Any) -> Any:
@@ -222,6 +224,8 @@ class PlainCopier:
         if value:
             for key, item in value.items():
                 made[self.copy(key)] = self.copy(item)
+        if value.__dict__:
+            made.__dict__.update(self.copy(value.__dict__))
         return made
 
     def _tuple(self, value: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -287,7 +291,8 @@ class PlainCopier:
         return weakref.proxy(self.copy(target)) if self._is_ours(target) else value
 
     def _is_ours(self, value: Any) -> bool:
-        return id(value) in self.memo or isinstance(value, internals.STATEFUL)
+        stateful = isinstance(value, internals.STATEFUL) or internals.is_torch_module(type(value))
+        return stateful or id(value) in self.memo
 
     def _array(self, value: np.ndarray) -> np.ndarray:
         made = value.copy(order="K")
@@ -325,14 +330,21 @@ class PlainCopier:
         return getattr(self.copy(owner), value.__name__)
 
     def _partial(self, value: Any) -> Any:
-        if not functions.reaches_state(value):
+        try:
+            function, args = self.copy(value.func), [self.copy(item) for item in value.args]
+            named = {name: self.copy(item) for name, item in value.keywords.items()}
+            fields = self.copy(value.__dict__)
+        except Uncopyable:
+            if functions.reaches_state(value):
+                raise
             return value
-        made = self.memo[id(value)] = type(value)(
-            self.copy(value.func),
-            *[self.copy(item) for item in value.args],
-            **{name: self.copy(item) for name, item in value.keywords.items()},
-        )
-        return made
+        old = (value.func, *value.args, *value.keywords.values())
+        new = (function, *args, *named.values())
+        if not fields and all(map(operator.is_, old, new)):
+            return value
+        made = type(value)(function, *args, **named)
+        made.__dict__.update(fields)
+        return self.memo.setdefault(id(value), made)  # What it holds may hold it.
 
     def _structural(self, value: Any) -> Any:
         """Copies an object attribute by attribute, whatever its class does to them."""
@@ -346,8 +358,9 @@ class PlainCopier:
         held = getattr(value, "__dict__", None) if slots else value.__dict__
         if held:
             fields = held.copy()
+            self._copy_fields(fields)
+            # Not before: code of the author's that runs meanwhile would change the source's.
             set_attribute(made, "__dict__", fields)
-            self._copy_fields(held, fields)
         return made
 
     def _by_reduction(self, value: Any) -> Any:
@@ -357,7 +370,7 @@ class PlainCopier:
         registered = copyreg.dispatch_table.get(type(value))
         try:
             reduced = registered(value) if registered else value.__reduce_ex__(4)
-        except (TypeError, pickle.PicklingError) as error:
+        except (TypeError, pickle.PickleError) as error:
             raise Uncopyable(value) from error
         if isinstance(reduced, str):
             return value
@@ -367,8 +380,14 @@ class PlainCopier:
         made = self.memo[id(value)] = function(*[self.copy(item) for item in args])
         if state is not None:
             internals.set_state(made, self.copy(state))
-        for item in items or ():
+        for item in self._keep(items):
             made.append(self.copy(item))
-        for key, item in pairs or ():
+        for key, item in self._keep(pairs):
             made[self.copy(key)] = self.copy(item)
         return made
+
+    def _keep(self, items: Iterable[Any] | None) -> list[Any]:
+        """Lets things live as long as the memo knows them by their ids."""
+        kept = [*(items or ())]
+        self._kept.append(kept)
+        return kept

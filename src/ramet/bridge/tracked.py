@@ -46,7 +46,6 @@ class TrackedCopier(NodeCopier):
         memo[id(value)] = made
         held = value.__dict__
         fields = held.copy()
-        set_attribute(made, "__dict__", fields)
         old, known = held[internals.STORES], internals.OWN_TESTS
         stores = fields[internals.STORES] = memo[id(old)] = {}
         ids = fields[internals.STORED_IDS] = {}
@@ -60,9 +59,10 @@ class TrackedCopier(NodeCopier):
             ids[key] = set(map(id, copied)) if copied else set()
         excluded = fields[internals.EXCLUSIONS] = {}
         for key, names in held[internals.EXCLUSIONS].items():
-            excluded[key] = names[:]
+            excluded[key] = names[:] if type(names) is list else self.copy(names)
         for name in held.keys() - _FIELDS:
             fields[name] = self.copy(held[name])
+        set_attribute(made, "__dict__", fields)
         return made
 
     def tracker_of(self, value: Any) -> Any:

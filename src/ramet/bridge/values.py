@@ -40,7 +40,7 @@ class ValueCopies:
 
     def put(self, fields: dict[Any, Any], name: Any, value: Any) -> None:
         """Stores a copy of `value` under `fields[name]`, now or when finished."""
-        if _is_array(type(value)):
+        if is_array(type(value)):
             if value.size >= _HUGE // 8 and _is_huge_on_host(value):
                 fields[name] = _copy_huge(value)
                 return
@@ -72,12 +72,19 @@ class ValueCopies:
 
 
 @functools.cache
-def _is_array(kind: type) -> bool:
+def is_array(kind: type) -> bool:
     """Tells whether a class is one of JAX arrays that hold data, not of traced ones."""
     if package_of(kind) not in ("jax", "jaxlib"):
         return False
     jax = sys.modules["jax"]
     return issubclass(kind, jax.Array) and not issubclass(kind, jax.core.Tracer)
+
+
+@functools.cache
+def is_reference(kind: type) -> bool:
+    """Tells whether a class is that of JAX's references to arrays, which can be changed."""
+    jax = sys.modules.get("jax")
+    return issubclass(kind, getattr(jax, "Ref", ()))
 
 
 def _copy_jax(values: Sequence[Any]) -> list[Any]:
@@ -123,19 +130,25 @@ def _way_to_copy(kind: type) -> Callable[[Any], Any]:
         return functools.partial(kind.copy, order="K")
     if torch is not None and issubclass(kind, torch.Tensor):
         return _copy_parameter if kind is torch.nn.Parameter else _copy_torch
-    if _is_array(kind):
-        return lambda value: _copy_jax([value])[0]
+    if is_array(kind):
+        return lambda value: value if value.is_deleted() else _copy_jax([value])[0]
+    if is_reference(kind):
+        return lambda value: sys.modules["jax"].new_ref(_copy_jax([value[...]])[0])
     if tensorflow is not None and issubclass(kind, tensorflow.Variable):
         return functools.partial(_copy_tensorflow, tensorflow)
     return lambda value: value
 
 
 def _copy_parameter(value: Any) -> Any:
-    if value.is_meta:
-        return value
-    large = value.is_cpu and value.is_contiguous() and value.nbytes >= LARGE
-    made = _copy_large(value.detach()) if large else value.detach().clone()
+    data = value.detach()
+    made = _copy_large(data) if value.numel() >= LARGE // 16 and _is_large(data) else data.clone()
     return type(value)(made, requires_grad=value.requires_grad)
+
+
+def _is_large(value: Any) -> bool:
+    """Tells whether a tensor of PyTorch is large, and in the host's memory in one piece."""
+    strided = value.is_cpu and value.layout is sys.modules["torch"].strided
+    return strided and value.nbytes >= LARGE and value.is_contiguous()
 
 
 def _copy_large(value: Any) -> Any:
@@ -147,8 +160,6 @@ def _copy_large(value: Any) -> Any:
 
 def _copy_torch(value: Any) -> Any:
     torch = sys.modules["torch"]
-    if value.is_meta:
-        return value
     made = value.detach().clone()
     if isinstance(value, torch.nn.Parameter):
         return torch.nn.Parameter(made, requires_grad=value.requires_grad)

@@ -49,6 +49,7 @@ from ramet.bridge.internals.fields import (
     is_torch_module,
     is_torch_parameter,
     is_torch_tensor,
+    is_torch_tensor_class,
     live_attributes,
     replace_items,
     set_state,
@@ -57,6 +58,7 @@ from ramet.bridge.internals.fields import (
     sparse_tensor,
     tensorflow_wrapper,
     to_numpy,
+    torch_parameters,
     wrap_alike,
 )
 from ramet.bridge.internals.layers import (
@@ -231,6 +233,7 @@ __all__ = [
     "is_torch_module",
     "is_torch_parameter",
     "is_torch_tensor",
+    "is_torch_tensor_class",
     "keep_layout",
     "key_nodes",
     "lay_out",
@@ -285,6 +288,7 @@ __all__ = [
     "take_over_attributes",
     "tensorflow_wrapper",
     "to_numpy",
+    "torch_parameters",
     "untouched_layers",
     "untouched_names",
     "untouched_randomness",

@@ -2,6 +2,7 @@
 
 import functools
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 import keras
@@ -182,9 +183,19 @@ def is_torch_module(kind: type) -> bool:
     return _torch() is not None and issubclass(kind, _torch().nn.Module)
 
 
+def is_torch_tensor_class(kind: type) -> bool:
+    """Tells whether a class is one of tensors of PyTorch."""
+    return _torch() is not None and issubclass(kind, _torch().Tensor)
+
+
 def is_torch_tensor(value: Any) -> bool:
     """Tells whether a value is a tensor of PyTorch."""
-    return _torch() is not None and isinstance(value, _torch().Tensor)
+    return is_torch_tensor_class(type(value))
+
+
+def torch_parameters(layer: Any) -> Iterable[Any]:
+    """Returns the parameters of a layer that is a module of PyTorch."""
+    return layer.parameters() if is_torch_module(type(layer)) else ()
 
 
 def is_torch_parameter(value: Any) -> bool:
