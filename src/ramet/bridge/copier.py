@@ -272,7 +272,9 @@ class Copier(ForeignCopier):
                     error.add_note(f"while copying attribute '{name}' of '{made.name}'")
                     raise
         # Not before: code of the author's that runs meanwhile would change the source's.
-        fields.update(made.__dict__)
+        own = made.__dict__
+        for name in own.keys() - fields.keys():
+            fields[name] = own[name]
         set_attribute(made, "__dict__", fields)
 
     def _set_most_attributes(
