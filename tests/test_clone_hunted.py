@@ -11,17 +11,7 @@ import pytest
 from keras import layers, ops
 
 import ramet
-
-DATA = np.random.default_rng(0).standard_normal((4, 3)).astype("float32")
-TARGETS = np.zeros((4, 2), "float32")
-
-
-def small(*extra) -> keras.Model:
-    return keras.Sequential([keras.Input((3,)), *extra, layers.Dense(2)])
-
-
-def result(model) -> np.ndarray:
-    return ops.convert_to_numpy(model(DATA))
+from smallmodels import DATA, TARGETS, result, small
 
 
 class Holder(layers.Layer):
@@ -64,6 +54,38 @@ def test_code_that_runs_during_a_copy_cannot_reach_the_source():
     with pytest.raises(AttributeError, match="log"):
         ramet.clone(small(holder))
     assert list(holder.log) == []
+
+
+class Writing:
+    """Writes into a dict that holds it when it is restored."""
+
+    def __init__(self, table):
+        self.table = table
+
+    def __setstate__(self, state):
+        vars(self).update(state)
+        for log in self.table.values():
+            if isinstance(log, list):
+                log.append("restored")
+
+
+def test_code_that_runs_while_a_dict_is_copied_cannot_reach_the_source():
+    table = {}
+    table.update(helper=Writing(table), log=[])  # The list comes after what writes into it.
+    made = copied(Box(table=table)).table
+    assert made["helper"].table is made
+    assert table["log"] == []
+
+
+def test_a_key_of_jax_is_copied(backend):
+    if backend != "jax":
+        pytest.skip("keys are JAX's")
+    import jax
+
+    key = jax.random.key(3)
+    made = copied(Box(key=key)).key
+    assert made is not key
+    assert jax.random.bits(made) == jax.random.bits(key)
 
 
 class Filling:

@@ -14,17 +14,7 @@ import pytest
 from keras import layers, ops
 
 import ramet
-
-DATA = np.random.default_rng(0).standard_normal((4, 3)).astype("float32")
-TARGETS = np.zeros((4, 2), "float32")
-
-
-def small(*extra) -> keras.Model:
-    return keras.Sequential([keras.Input((3,)), *extra, layers.Dense(2)])
-
-
-def result(model) -> np.ndarray:
-    return ops.convert_to_numpy(model(DATA))
+from smallmodels import DATA, TARGETS, result, small
 
 
 def bits(model) -> list[bytes]:

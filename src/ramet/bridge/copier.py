@@ -351,10 +351,7 @@ class Copier(ForeignCopier):
             return self._structural(value)
         made = blank(type(value))
         self.memo[id(value)] = made
-        old = held[internals.SETTINGS]
-        fields = self.memo[id(old)] = old.copy()
-        self._copy_fields(fields)
-        set_attribute(made, internals.SETTINGS, fields)
+        set_attribute(made, internals.SETTINGS, self.copy(held[internals.SETTINGS]))
         return made
 
     def _initializer(self, value: Any) -> Any:

@@ -214,9 +214,11 @@ class PlainCopier:
             if not ATOMS.issuperset(map(type, value)):
                 made.update({self.copy(key): self.copy(item) for key, item in value.items()})
             else:
-                made.update(value)
+                fields = value
                 if not ATOMS.issuperset(map(type, value.values())):
-                    self._copy_fields(made)
+                    fields = value.copy()
+                    self._copy_fields(fields)
+                made.update(fields)
         return made
 
     def _ordered_dict(self, value: Any) -> Any:
