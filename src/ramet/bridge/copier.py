@@ -88,7 +88,7 @@ class Copier(ForeignCopier):
         self._dropped: dict[int, list[Any]] = {}
         self._functions: deque[Any] = deque()
         self._given: set[int] = set()
-        self._unfilled: deque[Any] = deque()
+        self._unfilled: list[Any] = []
         self._late: deque[Any] = deque()
         self._mapped: list[Any] = []
         self._donors: dict[int, Any] = {}
@@ -131,14 +131,18 @@ class Copier(ForeignCopier):
             self._rekey(old, new)
 
     def drain(self) -> None:
-        """Fills all shells made so far and makes the copies of values that were put off."""
+        """Fills all shells made so far and makes the copies of values that were put off.
+
+        The last layers of a model come first. They often have the largest values, which JAX
+        copies in the background: so it is done with them when the rest is.
+        """
         while True:
             if self._functions:
                 self._copy_graph(self._functions.popleft())
             elif self.waiting_nodes:
                 self.fill_node(self.waiting_nodes.popleft())
             elif self._unfilled:
-                self.fill(self._unfilled.popleft())
+                self.fill(self._unfilled.pop())
             elif self._late:
                 source = self._late.popleft()
                 for tensor in internals.starts_inside(source):
@@ -272,9 +276,9 @@ class Copier(ForeignCopier):
                     error.add_note(f"while copying attribute '{name}' of '{made.name}'")
                     raise
         # Not before: code of the author's that runs meanwhile would change the source's.
-        own = made.__dict__
-        for name in own.keys() - fields.keys():
-            fields[name] = own[name]
+        for name, value in made.__dict__.items():
+            if name not in fields:
+                fields[name] = value
         set_attribute(made, "__dict__", fields)
 
     def _set_most_attributes(

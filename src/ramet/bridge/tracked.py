@@ -1,11 +1,12 @@
 """Copies of the trackers of layers, and of the collections that report to them."""
 
 from collections import OrderedDict
+from types import FunctionType
 from typing import Any
 
 from ramet.bridge import internals
 from ramet.bridge.nodes import NodeCopier
-from ramet.bridge.plain import ATOMS, MISSING, Handler, blank, set_attribute
+from ramet.bridge.plain import ATOMS, Handler, blank, set_attribute
 
 _FIELDS = frozenset(
     {
@@ -42,7 +43,7 @@ class TrackedCopier(NodeCopier):
 
     def _tracker(self, value: Any) -> Any:
         made = blank(type(value))
-        memo, found = self.memo, self.found
+        memo, found, atoms = self.memo, self.found, self.atoms
         memo[id(value)] = made
         held = value.__dict__
         fields = held.copy()
@@ -52,16 +53,17 @@ class TrackedCopier(NodeCopier):
         for key, (test, store) in old.items():
             copied = found(id(store))
             if copied is None:
-                copied = self.copy(store) if store or type(store) is not list else []
-                memo[id(store)] = copied
-            own = getattr(test, "__code__", None) is known.get(key, MISSING)
+                plain = type(store) is list and (not store or atoms.issuperset(map(type, store)))
+                copied = memo[id(store)] = store[:] if plain else self.copy(store)
+            own = type(test) is FunctionType and test.__code__ is known.get(key)
             stores[key] = (test if own else self.copy(test), copied)
             ids[key] = set(map(id, copied)) if copied else set()
         excluded = fields[internals.EXCLUSIONS] = {}
         for key, names in held[internals.EXCLUSIONS].items():
             excluded[key] = names[:] if type(names) is list else self.copy(names)
-        for name in held.keys() - _FIELDS:
-            fields[name] = self.copy(held[name])
+        if held.keys() != _FIELDS:
+            for name in held.keys() - _FIELDS:
+                fields[name] = self.copy(held[name])
         set_attribute(made, "__dict__", fields)
         return made
 
