@@ -5,8 +5,9 @@ from typing import Any
 
 from ramet.bridge import functions, internals
 from ramet.bridge.plain import Handler, Uncopyable
+from ramet.bridge.resources import copy_resource
 from ramet.bridge.tracked import TrackedCopier
-from ramet.bridge.values import copy_resource, copy_value, is_array, is_reference, package_of
+from ramet.bridge.values import copy_value, is_array, is_reference, package_of
 
 
 class ForeignCopier(TrackedCopier):

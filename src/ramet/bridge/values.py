@@ -6,16 +6,14 @@ is never imported here: an object of it can only exist if somebody else did.
 """
 
 import functools
-import importlib
 import sys
-import weakref
-from collections import defaultdict
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from ramet.bridge.memory import LARGE, aligned_like, ask_for_large_pages
+from ramet.bridge.resources import VariableCopies, copy_variable, is_plain_variable
 
 
 def package_of(kind: type) -> str:
@@ -36,7 +34,7 @@ class ValueCopies:
     def __init__(self) -> None:
         """Starts without any value to copy."""
         self._arrays: list[tuple[dict[Any, Any], Any, Any]] = []
-        self._resources: defaultdict[str, list[tuple[Any, Any]]] = defaultdict(list)
+        self._variables = VariableCopies()
 
     def put(self, fields: dict[Any, Any], name: Any, value: Any) -> None:
         """Stores a copy of `value` under `fields[name]`, now or when finished."""
@@ -48,19 +46,15 @@ class ValueCopies:
             self._arrays.append((fields, name, value))
             if len(self._arrays) >= _BATCH:
                 self._copy_arrays()
-        elif _is_plain_variable(value):
-            made = fields[name] = object.__new__(type(value))
-            made.__dict__.update(value.__dict__)
-            self._resources[value.device].append((value, made))
+        elif is_plain_variable(value):
+            fields[name] = self._variables.copy(value)
         else:
             fields[name] = copy_value(value)
 
     def finish(self) -> None:
         """Makes the copies that were put off."""
         self._copy_arrays()
-        for device, pairs in self._resources.items():
-            _give_resources(device, pairs)
-        self._resources.clear()
+        self._variables.finish()
 
     def _copy_arrays(self) -> None:
         """Has JAX copy what waits. It does so in the background, while the rest is put together."""
@@ -135,7 +129,7 @@ def _way_to_copy(kind: type) -> Callable[[Any], Any]:
     if is_reference(kind):
         return lambda value: sys.modules["jax"].new_ref(_copy_jax([value[...]])[0])
     if tensorflow is not None and issubclass(kind, tensorflow.Variable):
-        return functools.partial(_copy_tensorflow, tensorflow)
+        return copy_variable
     return lambda value: value
 
 
@@ -164,142 +158,6 @@ def _copy_torch(value: Any) -> Any:
     if isinstance(value, torch.nn.Parameter):
         return torch.nn.Parameter(made, requires_grad=value.requires_grad)
     return made.requires_grad_(value.requires_grad) if value.is_leaf else made
-
-
-_VARIABLE_FIELDS = frozenset(
-    {
-        "_aggregation",
-        "_cached_shape_as_list",
-        "_cached_value",
-        "_caching_device",
-        "_constraint",
-        "_distribute_strategy",
-        "_dtype",
-        "_graph_element",
-        "_graph_key",
-        "_handle",
-        "_handle_name",
-        "_in_graph_mode",
-        "_initial_value",
-        "_initializer_op",
-        "_is_initialized_op",
-        "_save_slice_info",
-        "_shape",
-        "_synchronization",
-        "_trainable",
-        "_unique_id",
-        "_validate_shape",
-        "_variable_read",
-        "_xla_sharding",
-    }
-)
-"""What a TensorFlow variable holds that was made eagerly and by nobody special."""
-
-
-def _is_plain_variable(value: Any) -> bool:
-    """Tells whether a value is a TensorFlow variable of which all fields are known."""
-    return (
-        type(value).__name__ == "ResourceVariable"
-        and value.__dict__.keys() <= _VARIABLE_FIELDS
-        and not value.__dict__.get("_in_graph_mode", True)
-        and value.__dict__.get("_cached_value") is None
-        and _tensorflow_names() is not None
-    )
-
-
-@functools.cache
-def _tensorflow_names() -> tuple[str, Callable[[], int]] | None:
-    """Returns TensorFlow's name for what has none, and its counter, if they are as known."""
-    try:
-        context = importlib.import_module("tensorflow.python.eager.context")
-        ops = importlib.import_module("tensorflow.python.framework.ops")
-        return context.anonymous_name(), ops.uid
-    except (ImportError, AttributeError):
-        return None
-
-
-def _give_resources(device: str, pairs: list[tuple[Any, Any]]) -> None:
-    """Gives copies of TensorFlow variables on one device memory of their own.
-
-    Does what `tf.Variable(value)` does, without what takes it four times as long.
-    """
-    tensorflow = sys.modules["tensorflow"]
-    anonymous, number = cast("tuple[str, Callable[[], int]]", _tensorflow_names())
-    raw = tensorflow.raw_ops
-    new_handle, read_value, assign = raw.VarHandleOp, raw.ReadVariableOp, raw.AssignVariableOp
-    with tensorflow.init_scope(), tensorflow.device(device):
-        for value, made in pairs:
-            old, fields = value.handle, made.__dict__
-            base = fields["_handle_name"].partition(":")[0]
-            handle = new_handle(
-                dtype=value.dtype,
-                shape=value.shape,
-                shared_name=anonymous,
-                debug_name=base,
-            )
-            unique = f"{base}_{number()}"
-            handle._handle_data = old._handle_data  # noqa: SLF001 what a trace knows of it
-            handle._parent_trackable = weakref.ref(made)  # noqa: SLF001 the same
-            handle._name, handle._unique_id = old._name, unique  # noqa: SLF001 the same
-            fields["_handle"], fields["_unique_id"] = handle, unique
-            tensor = read_value(resource=old, dtype=value.dtype)
-            assign(resource=handle, value=_copy_tensor(tensorflow, tensor))
-
-
-def _copy_tensor(tensorflow: Any, tensor: Any) -> Any:
-    """Copies a tensor to memory of its own; a variable would take over what it is given."""
-    try:
-        return tensorflow.raw_ops.DeepCopy(x=tensor)
-    except tensorflow.errors.OpError:  # There is no kernel for some types.
-        return tensorflow.constant(tensor.numpy(), dtype=tensor.dtype)
-
-
-def _copy_tensorflow(tensorflow: Any, value: Any) -> Any:
-    if _is_plain_variable(value):
-        copies, fields = ValueCopies(), dict[str, Any]()
-        copies.put(fields, "value", value)
-        copies.finish()
-        return fields["value"]
-    distributed = isinstance(value, tensorflow.distribute.DistributedValues)
-    place = value.distribute_strategy.scope() if distributed else tensorflow.device(value.device)
-    with tensorflow.init_scope(), place:
-        return tensorflow.Variable(
-            _copy_tensor(tensorflow, value.read_value()),
-            trainable=value.trainable,
-            name=value.name.partition(":")[0],
-            dtype=value.dtype,
-            shape=value.shape,
-            aggregation=value.aggregation,
-            synchronization=value.synchronization,
-        )
-
-
-def copy_resource(value: Any) -> Any:
-    """Returns a copy of a TensorFlow lookup table or generator of random numbers.
-
-    A static table never changes after it was made, so it is shared; a mutable
-    one, in which a layer counts while it adapts, is copied.
-    """
-    tensorflow = sys.modules["tensorflow"]
-    if isinstance(value, tensorflow.random.Generator):
-        return tensorflow.random.Generator.from_state(value.state, value.algorithm)
-    tables = tensorflow.lookup.experimental
-    if not isinstance(value, (tables.MutableHashTable, tables.DenseHashTable)):
-        return value
-    extra: dict[str, Any] = {}
-    if isinstance(value, tables.DenseHashTable):
-        extra = {
-            "empty_key": value._empty_key,  # noqa: SLF001 no public way to read it
-            "deleted_key": value._deleted_key,  # noqa: SLF001 the same
-        }
-    made = type(value)(
-        key_dtype=value.key_dtype,
-        value_dtype=value.value_dtype,
-        default_value=value._default_value,  # noqa: SLF001 the same
-        **extra,
-    )
-    made.insert(*value.export())
-    return made
 
 
 def same_bits(first: Any, second: Any) -> bool:
