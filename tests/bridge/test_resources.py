@@ -89,7 +89,7 @@ def test_an_error_of_the_background_is_raised_and_forgotten(monkeypatch):
     import tensorflow as tf
 
     small = tf.Variable(tf.cast([1, 2], "int4"))
-    variables = [*_variables(3), small]
+    variables = [*_variables(63), small]
     with monkeypatch.context() as patch:
         patch.setattr(resources, "_COPIED_BLINDLY", {"int4", "float32"})
         with pytest.raises(tf.errors.OpError, match="int4"):
@@ -102,7 +102,7 @@ def model():
     keras.utils.set_random_seed(3)
     inputs = keras.Input((6,))
     x = layers.Dense(64, activation="relu")(inputs)
-    for _ in range(20):
+    for _ in range(30):
         x = layers.BatchNormalization()(layers.Dense(64)(x))
     return keras.Model(inputs, layers.Dense(2)(x))
 

@@ -17,10 +17,9 @@ from weakref import getweakrefcount
 import keras
 
 from ramet.bridge import internals
-from ramet.bridge.foreign import ForeignCopier
+from ramet.bridge.functions import reaches_state
 from ramet.bridge.plain import (
     ALONE,
-    ATOMS,
     MISSING,
     Handler,
     Uncopyable,
@@ -28,7 +27,7 @@ from ramet.bridge.plain import (
     set_attribute,
 )
 from ramet.bridge.remake import remake
-from ramet.bridge.values import ValueCopies
+from ramet.bridge.state import StateCopier
 from ramet.errors import CopyError
 
 _LOCKS = (type(threading.Lock()), type(threading.RLock()))
@@ -63,7 +62,7 @@ def _authored(name: str, attributes: dict[str, Any]) -> str:
     return name
 
 
-class Copier(ForeignCopier):
+class Copier(StateCopier):
     """Copies Keras objects and what they hold, each object once."""
 
     def __init__(self, *, share: bool = False, renew: bool = False) -> None:
@@ -73,27 +72,21 @@ class Copier(ForeignCopier):
             share: Whether the variables of layers are kept instead of copied.
             renew: Whether initializers without a seed draw a new one.
         """
-        super().__init__(share=share)
-        self.values = ValueCopies()
+        super().__init__(share=share, renew=renew)
         self.on_function: Callable[[Any, Any], bool] | None = None
         """Gives the shell of a `keras.Function` another graph than a copy of the source's,
         and tells whether it did so."""
-        self._renew = renew
         self._root: Any = None
         self._inside: set[int] | None = None
-        self._sharing: list[Any] = []
-        self._has_own_state = False
-        self._variable_kinds: set[type] = set()
         self._skipped: dict[int, frozenset[str]] = {}
         self._dropped: dict[int, list[Any]] = {}
         self._functions: deque[Any] = deque()
         self._given: set[int] = set()
         self._unfilled: list[Any] = []
         self._late: deque[Any] = deque()
+        self._states: deque[tuple[Any, Any]] = deque()
         self._mapped: list[Any] = []
         self._donors: dict[int, Any] = {}
-        self._variables: list[tuple[Any, Any]] = []
-        self.optimizers: list[tuple[Any, Any]] = []
 
     def begin(self, source: Any) -> None:
         """Tells what is copied, so that weak references to anything outside of it are kept."""
@@ -105,13 +98,6 @@ class Copier(ForeignCopier):
         if self._inside is None:
             self._inside = {id(layer) for layer in internals.all_layers(self._root)}
         return id(value) in self._inside or id(value) in self.memo
-
-    def share(self, source: Any) -> None:
-        """Lets the copy of a model or layer have the very variables of the source.
-
-        Optimizers and metrics have theirs copied, and also reach those of the layers.
-        """
-        self._sharing.append(source)
 
     def skip(self, source: Any, names: frozenset[str]) -> None:
         """Leaves attributes of an object out of its copy."""
@@ -127,8 +113,7 @@ class Copier(ForeignCopier):
         self.settle_calls()
         for function in self._mapped:
             internals.key_nodes(function)
-        for old, new in self.optimizers:
-            self._rekey(old, new)
+        self.settle_optimizers()
 
     def drain(self) -> None:
         """Fills all shells made so far and makes the copies of values that were put off.
@@ -152,6 +137,13 @@ class Copier(ForeignCopier):
             else:
                 break
         self.values.finish()
+        while self._states:
+            made, state = self._states.popleft()
+            try:
+                internals.set_state(made, state)
+            except Exception as error:
+                error.add_note(f"while the copy of a {type(made).__name__} was given its state")
+                raise
 
     def _copy_graph(self, source: Any) -> None:
         """Lets the shell of a `keras.Function` be filled, when its graph can be.
@@ -174,6 +166,14 @@ class Copier(ForeignCopier):
         return super().exact_handlers() | {keras.dtype_policies.DTypePolicy: cls._same}
 
     @classmethod
+    def handler_for(cls, kind: type) -> Handler:
+        """Returns the way to copy a kind of object; asked once per kind."""
+        handler = super().handler_for(kind)
+        # Sets and dicts ask for it as soon as they are given the copy.
+        hashed = kind.__hash__ not in (object.__hash__, None)
+        return cls._filled_shell if handler is cls._shell and hashed else handler
+
+    @classmethod
     def _bases(cls) -> tuple[tuple[Any, Handler], ...]:
         return (
             (keras.KerasTensor, cls._tensor),
@@ -182,18 +182,18 @@ class Copier(ForeignCopier):
             (internals.SerializableDict, cls._settings),
             (keras.Function, cls._keras_function),
             (keras.Operation, cls._shell),
-            (keras.Variable, cls._variable),
-            (internals.BaseOptimizer, cls._optimizer),
-            (keras.Metric, cls._stateful),
-            (internals.RandomInitializer, cls._initializer),
-            (internals.KerasSaveable, cls._structural),
-            (keras.random.SeedGenerator, cls._structural),
             *super()._bases(),
         )
 
     def _shell(self, value: Any) -> Any:
         made = self._empty_operation(value)
         self._unfilled.append(value)
+        return made
+
+    def _filled_shell(self, value: Any) -> Any:
+        """Copies an operation whose class has a hash of its own, which may read what it holds."""
+        made = self._empty_operation(value)
+        self.fill(value)
         return made
 
     def _keras_function(self, value: Any) -> Any:
@@ -330,23 +330,12 @@ class Copier(ForeignCopier):
         )
         raise CopyError(message) from problem
 
-    def _stateful(self, value: Any) -> Any:
-        """Copies an object whose variables are its own, also where weights are shared."""
-        while self._sharing:
-            for layer in internals.all_layers(self._sharing.pop()):
-                for variable in internals.layer_state(layer):
-                    self._keep_variable(variable)
-                for parameter in internals.torch_parameters(layer):
-                    self.memo[id(parameter)] = parameter
-        self.own_state += 1
-        # From here on there are variables that are copied, so none is known by its class.
-        self._has_own_state = True
-        kept, self.atoms = self.atoms - self._variable_kinds, set(ATOMS)
-        try:
-            return self._structural(value)
-        finally:
-            self.own_state -= 1
-            self.atoms = kept
+    def _give_state(self, made: Any, state: Any, *, last: bool) -> None:
+        """Lets code of the author's that is given layers wait until these are filled."""
+        if last and hasattr(type(made), "__setstate__") and reaches_state(state):
+            self._states.append((made, state))
+        else:
+            super()._give_state(made, state, last=last)
 
     def _settings(self, value: Any) -> Any:
         """Copies the arguments that Keras noted when it made a layer."""
@@ -357,58 +346,3 @@ class Copier(ForeignCopier):
         self.memo[id(value)] = made
         set_attribute(made, internals.SETTINGS, self.copy(held[internals.SETTINGS]))
         return made
-
-    def _initializer(self, value: Any) -> Any:
-        made = self._structural(value)
-        if self._renew:
-            internals.reset_initializer(made)
-        return made
-
-    def _optimizer(self, value: Any) -> Any:
-        made = self._stateful(value)
-        self.optimizers.append((value, made))
-        return made
-
-    def _rekey(self, old: Any, new: Any) -> None:
-        """Finds an optimizer's slots under the keys of the new variables."""
-        keys = {
-            internals.variable_key(old, variable): internals.variable_key(new, copied)
-            for variable, copied in self._variables
-        }
-        for name in internals.ID_KEYED_FIELDS & vars(new).keys():
-            kept = vars(new)[name]
-            if isinstance(kept, dict):
-                items = {keys.get(key, key): item for key, item in kept.items()}
-            else:
-                items = {keys.get(key, key) for key in kept or ()}
-            if kept is not None:
-                internals.replace_items(kept, items)
-
-    def _variable(self, value: Any) -> Any:
-        if self.keeps_state():
-            if not self._has_own_state:
-                self._variable_kinds.add(type(value))
-                self.atoms.add(type(value))
-            return value
-        made = blank(type(value))
-        self.memo[id(value)] = made
-        self._variables.append((value, made))
-        held, atoms = value.__dict__, self.atoms
-        fields = held.copy()
-        for name, item in held.items():
-            if type(item) not in atoms and name != internals.VARIABLE_VALUE:
-                fields[name] = self.copy(item)
-        set_attribute(made, "__dict__", fields)
-        raw = held[internals.VARIABLE_VALUE]
-        if raw is not None and id(raw) in self.memo:
-            fields[internals.VARIABLE_VALUE] = self.memo[id(raw)]
-        else:
-            self.values.put(fields, internals.VARIABLE_VALUE, raw)
-            if fields[internals.VARIABLE_VALUE] is not raw:
-                self.memo[id(raw)] = fields[internals.VARIABLE_VALUE]
-        return made
-
-    def _keep_variable(self, value: Any) -> None:
-        """Makes a variable and its value their own copies, so that they are shared."""
-        raw = vars(value)[internals.VARIABLE_VALUE]
-        self.memo[id(value)], self.memo[id(raw)] = value, raw

@@ -146,17 +146,20 @@ class VariableCopies:
                 _give_handle(tensorflow, value, made)
                 known = value.dtype.name in _COPIED_BLINDLY
                 (blindly if known else others).append((value, made))
-            with self._background(device):
+            with self._background(device, len(pairs)):
                 for value, made in blindly:
                     _give_value(tensorflow, value, made)
             for value, made in others:
                 _give_value(tensorflow, value, made)
         pairs.clear()
 
-    def _background(self, device: str) -> contextlib.AbstractContextManager[None]:
-        """Has operations on the host run by another thread, unless one of the user's does so."""
+    def _background(self, device: str, count: int) -> contextlib.AbstractContextManager[None]:
+        """Has operations on the host run by another thread, if they are many.
+
+        Unless a thread of the user's runs them already: two would not keep the order.
+        """
         known = cast("_Known", _known())
-        if "CPU" not in device or known.is_async():
+        if count < _BATCH or "CPU" not in device or known.is_async():
             return contextlib.nullcontext()
         if self._executor is None:
             self._executor = known.new_executor(enable_async=True)
