@@ -363,6 +363,24 @@ def test_tensorflow_variables_have_memory_of_their_own(backend):
         assert address(old) == address(same)
 
 
+@pytest.mark.parametrize("count", [3, 70])
+def test_values_that_are_begun_early_are_copied_once_each(count):
+    variables = [keras.Variable([float(number), 1.0]) for number in range(count)]
+    values = [vars(variable)["_value"] for variable in variables]
+    copies, fields = ValueCopies(), {}
+    copies.begin([*values[1:], *values[:2]])
+    for place in range(count - 1, -1, -1):
+        copies.put(fields, place, values[place])
+    late = vars(keras.Variable([5.0]))["_value"]
+    copies.put(fields, "late", late)
+    copies.put(fields, "again", values[0])
+    copies.finish()
+    for place, value in [*enumerate(values), ("late", late), ("again", values[0])]:
+        assert fields[place] is not value
+        assert same_bits(ops.convert_to_numpy(fields[place]), ops.convert_to_numpy(value))
+    assert len({id(made) for made in fields.values()}) == count + 2
+
+
 class Hooks:
     """An object like a module: several dicts, mostly empty."""
 

@@ -29,6 +29,7 @@ def _variables(count):
 
 def _copied(variables):
     copies = VariableCopies()
+    copies.begin(variables)
     made = [copies.copy(variable) for variable in variables]
     copies.finish()
     return made

@@ -17,7 +17,6 @@ from weakref import getweakrefcount
 import keras
 
 from ramet.bridge import internals
-from ramet.bridge.functions import reaches_state
 from ramet.bridge.plain import (
     ALONE,
     MISSING,
@@ -82,9 +81,8 @@ class Copier(StateCopier):
         self._dropped: dict[int, list[Any]] = {}
         self._functions: deque[Any] = deque()
         self._given: set[int] = set()
-        self._unfilled: list[Any] = []
+        self._unfilled: deque[Any] = deque()
         self._late: deque[Any] = deque()
-        self._states: deque[tuple[Any, Any]] = deque()
         self._mapped: list[Any] = []
         self._donors: dict[int, Any] = {}
 
@@ -116,18 +114,14 @@ class Copier(StateCopier):
         self.settle_optimizers()
 
     def drain(self) -> None:
-        """Fills all shells made so far and makes the copies of values that were put off.
-
-        The last layers of a model come first. They often have the largest values, which JAX
-        copies in the background: so it is done with them when the rest is.
-        """
+        """Fills all shells made so far and makes the copies of values that were put off."""
         while True:
             if self._functions:
                 self._copy_graph(self._functions.popleft())
             elif self.waiting_nodes:
                 self.fill_node(self.waiting_nodes.popleft())
             elif self._unfilled:
-                self.fill(self._unfilled.pop())
+                self.fill(self._unfilled.popleft())
             elif self._late:
                 source = self._late.popleft()
                 for tensor in internals.starts_inside(source):
@@ -137,13 +131,6 @@ class Copier(StateCopier):
             else:
                 break
         self.values.finish()
-        while self._states:
-            made, state = self._states.popleft()
-            try:
-                internals.set_state(made, state)
-            except Exception as error:
-                error.add_note(f"while the copy of a {type(made).__name__} was given its state")
-                raise
 
     def _copy_graph(self, source: Any) -> None:
         """Lets the shell of a `keras.Function` be filled, when its graph can be.
@@ -166,14 +153,6 @@ class Copier(StateCopier):
         return super().exact_handlers() | {keras.dtype_policies.DTypePolicy: cls._same}
 
     @classmethod
-    def handler_for(cls, kind: type) -> Handler:
-        """Returns the way to copy a kind of object; asked once per kind."""
-        handler = super().handler_for(kind)
-        # Sets and dicts ask for it as soon as they are given the copy.
-        hashed = kind.__hash__ not in (object.__hash__, None)
-        return cls._filled_shell if handler is cls._shell and hashed else handler
-
-    @classmethod
     def _bases(cls) -> tuple[tuple[Any, Handler], ...]:
         return (
             (keras.KerasTensor, cls._tensor),
@@ -188,12 +167,6 @@ class Copier(StateCopier):
     def _shell(self, value: Any) -> Any:
         made = self._empty_operation(value)
         self._unfilled.append(value)
-        return made
-
-    def _filled_shell(self, value: Any) -> Any:
-        """Copies an operation whose class has a hash of its own, which may read what it holds."""
-        made = self._empty_operation(value)
-        self.fill(value)
         return made
 
     def _keras_function(self, value: Any) -> Any:
@@ -329,13 +302,6 @@ class Copier(StateCopier):
             f"{_LOCK_HINT if isinstance(value, _LOCKS) else ''}"
         )
         raise CopyError(message) from problem
-
-    def _give_state(self, made: Any, state: Any, *, last: bool) -> None:
-        """Lets code of the author's that is given layers wait until these are filled."""
-        if last and hasattr(type(made), "__setstate__") and reaches_state(state):
-            self._states.append((made, state))
-        else:
-            super()._give_state(made, state, last=last)
 
     def _settings(self, value: Any) -> Any:
         """Copies the arguments that Keras noted when it made a layer."""

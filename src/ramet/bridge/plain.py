@@ -381,17 +381,12 @@ class PlainCopier:
         self._kept.append(reduced)
         made = self.memo[id(value)] = function(*[self.copy(item) for item in args])
         if state is not None:
-            self._give_state(made, self.copy(state), last=not (items or pairs))
+            internals.set_state(made, self.copy(state))
         for item in self._keep(items):
             made.append(self.copy(item))
         for key, item in self._keep(pairs):
             made[self.copy(key)] = self.copy(item)
         return made
-
-    def _give_state(self, made: Any, state: Any, *, last: bool) -> None:
-        """Gives an object the state that its source told, which is all it needs if it is last."""
-        del last
-        internals.set_state(made, state)
 
     def _keep(self, items: Iterable[Any] | None) -> list[Any]:
         """Lets things live as long as the memo knows them by their ids."""

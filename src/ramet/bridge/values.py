@@ -7,7 +7,7 @@ is never imported here: an object of it can only exist if somebody else did.
 
 import functools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,13 +33,27 @@ class ValueCopies:
 
     def __init__(self) -> None:
         """Starts without any value to copy."""
+        self._begun: dict[int, tuple[Any, Any]] = {}
         self._arrays: list[tuple[dict[Any, Any], Any, Any]] = []
         self._variables = VariableCopies()
+
+    def begin(self, values: Iterable[Any]) -> None:
+        """Has JAX and TensorFlow copy values in the background that will be asked for."""
+        known = [*{id(value): value for value in values}.values()]
+        arrays = [value for value in known if is_array(type(value)) and not _is_huge(value)]
+        for start in range(0, len(arrays), _BATCH):
+            batch = arrays[start : start + _BATCH]
+            made = zip(batch, _copy_jax(batch), strict=True)
+            self._begun.update({id(value): (value, copy) for value, copy in made})
+        self._variables.begin([value for value in known if is_plain_variable(value)])
 
     def put(self, fields: dict[Any, Any], name: Any, value: Any) -> None:
         """Stores a copy of `value` under `fields[name]`, now or when finished."""
         if is_array(type(value)):
-            if value.size >= _HUGE // 8 and _is_huge_on_host(value):
+            if id(value) in self._begun:
+                fields[name] = self._begun.pop(id(value))[1]
+                return
+            if _is_huge(value):
                 fields[name] = _copy_huge(value)
                 return
             fields[name] = value
@@ -88,8 +102,10 @@ def _copy_jax(values: Sequence[Any]) -> list[Any]:
     return jax.device_put(list(values), may_alias=False)
 
 
-def _is_huge_on_host(value: Any) -> bool:
+def _is_huge(value: Any) -> bool:
     """Tells whether an array of JAX is huge, in the host's memory, and nothing special."""
+    if value.size < _HUGE // 8:
+        return False
     jax = sys.modules["jax"]
     sharding = value.sharding
     if value.nbytes < _HUGE or type(sharding) is not jax.sharding.SingleDeviceSharding:

@@ -90,6 +90,7 @@ from ramet.bridge.internals.layers import (
     take_over_attributes,
     untouched_layers,
     untrack,
+    values_from_last,
     variable_key,
 )
 from ramet.bridge.internals.layouts import distributed_like, keep_layout, lay_out
@@ -294,6 +295,7 @@ __all__ = [
     "untouched_randomness",
     "untrack",
     "unwrapped",
+    "values_from_last",
     "variable_key",
     "with_only_tensor",
     "wrap_alike",

@@ -11,6 +11,7 @@ from keras.src.models.functional import Functional
 from keras.src.trainers.trainer import Trainer
 from keras.src.utils.python_utils import remove_by_id
 
+from ramet.bridge.internals.fields import VARIABLE_VALUE
 from ramet.bridge.internals.symbolic import maker, producer
 
 
@@ -204,6 +205,16 @@ def all_layers(layer: Any) -> list[Any]:
 def own_variables(layer: Any) -> list[Any]:
     """Returns the variables that a layer tracks itself, not those of sublayers."""
     return [*layer._trainable_variables, *layer._non_trainable_variables]
+
+
+def values_from_last(root: Any) -> list[Any]:
+    """Returns the backend's values of all variables of a model's layers, the last layers first."""
+    layers = all_layers(root) if isinstance(root, keras.Layer) else []
+    return [
+        vars(variable).get(VARIABLE_VALUE)
+        for layer in reversed(layers)
+        for variable in own_variables(layer)
+    ]
 
 
 def own_trainable(layer: Any) -> list[Any]:
