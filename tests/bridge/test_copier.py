@@ -381,6 +381,20 @@ def test_values_that_are_begun_early_are_copied_once_each(count):
     assert len({id(made) for made in fields.values()}) == count + 2
 
 
+def test_one_value_in_two_variables_and_an_attribute_is_one_in_the_copy(backend):
+    if backend != "jax":
+        pytest.skip("only values of JAX can be put into a second variable")
+    first, second = layers.Dense(3, use_bias=False), layers.Dense(3, use_bias=False)
+    model = keras.Sequential([keras.Input((3,)), first, second])
+    value = second.kernel._value = first.kernel._value
+    second.note = [value]
+    made = ramet.clone(model).layers
+    assert made[0].kernel._value is made[1].kernel._value
+    assert made[1].note[0] is made[0].kernel._value
+    assert made[0].kernel._value is not value
+    assert same_bits(np.asarray(made[0].kernel._value), np.asarray(value))
+
+
 class Hooks:
     """An object like a module: several dicts, mostly empty."""
 

@@ -45,7 +45,8 @@ class Builder:
         if self.weights == "share":
             self.copier.share(source)
         with internals.paused_collector():
-            if self.weights == "copy" and keras.backend.backend() != "torch":  # copies at once
+            if self.weights == "copy" and keras.backend.backend() != "torch":
+                # These backends copy them while the rest is put together; PyTorch does not.
                 self.copier.values.begin(internals.values_from_last(source))
             made = self.copier.copy(source)
             self.copier.finish()
