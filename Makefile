@@ -17,6 +17,8 @@ VENV := .venv
 DEMO_VENV := .venv-demo
 OLDEST_VENV := .venv-oldest
 LOGS := build/test
+# What an environment is made from.
+MADE_FROM := pyproject.toml constraints.txt src/ramet/bridge/_core.c
 
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -77,17 +79,17 @@ clean: ## remove environments, caches and build products
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamps make an environment again when what it is made from has changed.
-$(VENV)/.stamp: pyproject.toml constraints.txt
+$(VENV)/.stamp: $(MADE_FROM)
 	$(call make_venv,$(VENV))
 	$(VENV)/bin/python -m pip install -qq -c constraints.txt -e '.[dev,show,jax,torch]' tensorflow-cpu
 	@touch $@
 
-$(DEMO_VENV)/.stamp: pyproject.toml constraints.txt
+$(DEMO_VENV)/.stamp: $(MADE_FROM)
 	$(call make_venv,$(DEMO_VENV))
 	$(DEMO_VENV)/bin/python -m pip install -qq -c constraints.txt -e '.[jax]'
 	@touch $@
 
-$(OLDEST_VENV)/.stamp: pyproject.toml constraints.txt
+$(OLDEST_VENV)/.stamp: $(MADE_FROM)
 	$(call make_venv,$(OLDEST_VENV))
 	$(OLDEST_VENV)/bin/python -m pip install -qq -c <(grep -v '^keras==' constraints.txt) \
 	    -e '.[dev,show,jax,torch]' tensorflow-cpu keras==3.12.0

@@ -408,7 +408,7 @@ def holding(**things) -> Hooks:
 def copied_by_fields(value):
     copier = PlainCopier()
     fields = dict(vars(value))
-    copier._copy_fields(fields)
+    copier.copy_fields(fields)
     return fields
 
 

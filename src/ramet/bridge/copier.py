@@ -8,23 +8,15 @@ no chain of layers is too long for Python's stack.
 
 import functools
 import threading
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable
-from sys import getrefcount
 from typing import Any
-from weakref import getweakrefcount
 
 import keras
 
 from ramet.bridge import internals
-from ramet.bridge.plain import (
-    ALONE,
-    MISSING,
-    Handler,
-    Uncopyable,
-    blank,
-    set_attribute,
-)
+from ramet.bridge.core import Handler, blank, set_attribute
+from ramet.bridge.plain import Uncopyable
 from ramet.bridge.remake import remake
 from ramet.bridge.state import StateCopier
 from ramet.errors import CopyError
@@ -33,9 +25,6 @@ _LOCKS = (type(threading.Lock()), type(threading.RLock()))
 """What a layer made from its config can lend to the copy of another."""
 
 _LOCK_HINT = ", or write a get_config() from which the layer can be made with one of its own"
-
-_SETTINGS = frozenset({internals.SETTINGS})
-"""What the arguments that Keras notes are known to hold."""
 
 
 def _tracks(name: str, value: Any) -> bool:
@@ -157,8 +146,7 @@ class Copier(StateCopier):
         return (
             (keras.KerasTensor, cls._tensor),
             (internals.Node, cls._node),
-            (internals.SymbolicArguments, cls._arguments),
-            (internals.SerializableDict, cls._settings),
+            (internals.KerasHistory, cls._history),
             (keras.Function, cls._keras_function),
             (keras.Operation, cls._shell),
             *super()._bases(),
@@ -197,7 +185,7 @@ class Copier(StateCopier):
         for name in internals.NODE_LISTS:
             nodes = held[name]
             if type(nodes) is internals.TRACKED_LIST:
-                fields[name].tracker = self.tracker_of(nodes)
+                fields[name].tracker = self.copy(nodes.tracker)
         internals.settle_losses(fields)
 
     def _set_chosen_attributes(self, source: Any, made: Any) -> None:
@@ -230,24 +218,18 @@ class Copier(StateCopier):
 
     def _set_attributes(self, source: Any, made: Any, attributes: dict[str, Any]) -> None:
         """Gives an operation copies of attributes, or what is made anew for a lock."""
-        fields = attributes.copy()
-        found, handlers, atoms = self.found, self._handlers, self.atoms
-        for name, value in fields.items():  # `copy`, without a call for each
-            kind = type(value)
-            if kind not in atoms:
-                alone = kind is OrderedDict and not value and getrefcount(value) == ALONE
-                if alone and not getweakrefcount(value):
-                    fields[name] = OrderedDict()
-                    continue
-                copied = found(id(value), MISSING)
-                try:
-                    fields[name] = handlers[kind](self, value) if copied is MISSING else copied
-                except Uncopyable as problem:
-                    authored = _authored(name, attributes)
-                    fields[name] = self._remade_attribute(source, authored, problem)
-                except Exception as error:
-                    error.add_note(f"while copying attribute '{name}' of '{made.name}'")
-                    raise
+        fields, done = attributes.copy(), None
+        while True:
+            try:
+                self.copy_fields(fields, done)
+                break
+            except Uncopyable as problem:
+                done = self.failed
+                authored = _authored(done, attributes)
+                fields[done] = self._remade_attribute(source, authored, problem)
+            except Exception as error:
+                error.add_note(f"while copying attribute '{self.failed}' of '{made.name}'")
+                raise
         # Not before: code of the author's that runs meanwhile would change the source's.
         for name, value in made.__dict__.items():
             if name not in fields:
@@ -302,13 +284,3 @@ class Copier(StateCopier):
             f"{_LOCK_HINT if isinstance(value, _LOCKS) else ''}"
         )
         raise CopyError(message) from problem
-
-    def _settings(self, value: Any) -> Any:
-        """Copies the arguments that Keras noted when it made a layer."""
-        held = value.__dict__
-        if held.keys() != _SETTINGS or type(held[internals.SETTINGS]) is not dict:
-            return self._structural(value)
-        made = blank(type(value))
-        self.memo[id(value)] = made
-        set_attribute(made, internals.SETTINGS, self.copy(held[internals.SETTINGS]))
-        return made

@@ -4,7 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ramet.bridge import functions, internals
-from ramet.bridge.plain import Handler, Uncopyable
+from ramet.bridge.core import Handler
+from ramet.bridge.plain import Uncopyable
 from ramet.bridge.resources import copy_resource
 from ramet.bridge.tracked import TrackedCopier
 from ramet.bridge.values import copy_value, is_array, is_reference, package_of
@@ -23,10 +24,19 @@ class ForeignCopier(TrackedCopier):
         self._share = share
         self.own_state = 0
         """Inside how many objects a copy is that have variables of their own."""
+        self.met_own_state = False
+        """Whether there has been such an object."""
+        self.kept_kinds: set[type] = set()
 
     def keeps_state(self) -> bool:
         """Tells whether variables are kept, where the copy is just now."""
         return self._share and not self.own_state
+
+    def keep_kind(self, kind: type) -> None:
+        """Keeps all variables of a class, as long as none has to be copied."""
+        if not self.met_own_state:
+            self.kept_kinds.add(kind)
+            self.atoms.add(kind)
 
     @classmethod
     def handler_for(cls, kind: type) -> Handler:
@@ -44,19 +54,19 @@ class ForeignCopier(TrackedCopier):
     @classmethod
     def _handler_by_package(cls, kind: type, package: str) -> Handler:
         if package == "keras":
-            return cls._structural
+            return cls.by_attributes
         if package in ("jax", "jaxlib"):
             if is_array(kind) or is_reference(kind):
                 return cls._jax_value
             return cls._foreign_callable if issubclass(kind, Callable) else cls._same
         if package == "torch":
-            return cls._structural if internals.is_torch_module(kind) else cls._torch
+            return cls.by_attributes if internals.is_torch_module(kind) else cls._torch
         return cls._by_reduction
 
     @classmethod
     def _handler_for_tensorflow(cls, kind: type) -> Handler:
         if internals.is_tensorflow_structure(kind):
-            return cls._structural
+            return cls.by_attributes
         return cls._list_wrapper if internals.is_list_wrapper(kind) else cls._tensorflow
 
     def _list_wrapper(self, value: Any) -> Any:
@@ -101,6 +111,8 @@ class ForeignCopier(TrackedCopier):
         if not internals.is_torch_tensor(value):
             return self._by_reduction(value)
         if self.keeps_state() and internals.is_torch_parameter(value):
+            if internals.is_parameter_class(type(value)):
+                self.keep_kind(type(value))
             return value
         if package_of(type(value)) != "torch":
             return self._by_reduction(value)

@@ -10,11 +10,12 @@ import weakref
 from collections import deque
 from collections.abc import Iterator
 from functools import partial
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import numpy as np
 
 from ramet.bridge import internals
+from ramet.bridge.core import new_function
 from ramet.bridge.values import package_of
 
 _LIBRARIES = frozenset(
@@ -54,20 +55,6 @@ class _Names(dict[str, Any]):
         return self._module_names[name]
 
 
-def is_free(function: types.FunctionType, copies: _Copies) -> bool:
-    """Tells whether a function holds nothing and is known to reach nothing by name."""
-    return (
-        type(function) is types.FunctionType
-        and copies.free.get(id(function.__code__)) is function.__globals__
-        and not (
-            function.__closure__
-            or function.__defaults__
-            or function.__kwdefaults__
-            or function.__dict__
-        )
-    )
-
-
 def copy_function(function: types.FunctionType, copies: _Copies) -> Any:
     """Returns the function itself, or one that is bound to the copies instead."""
     cells = function.__closure__ or ()
@@ -77,44 +64,6 @@ def copy_function(function: types.FunctionType, copies: _Copies) -> Any:
     copies.free[id(function.__code__)] = function.__globals__
     copies.memo[id(function)] = function
     return function
-
-
-def copy_wrapper(function: types.FunctionType, copies: _Copies) -> Any | None:
-    """Copies one of the two closures that Keras puts into every layer, if it is as known."""
-    if id(function.__code__) not in internals.WRAPPERS:
-        return None
-    memo = copies.memo
-    layer_cell, method_cell = cast("tuple[types.CellType, types.CellType]", function.__closure__)
-    layer, method = layer_cell.cell_contents, method_cell.cell_contents
-    made_layer, held = memo.get(id(layer)), function.__dict__
-    if (
-        made_layer is None
-        or type(method) is not types.MethodType
-        or method.__self__ is not layer
-        or held.get("__wrapped__") is not method
-        or len(held) > 1
-    ):
-        return None
-    made_cell = memo.get(id(layer_cell))  # Both closures have the same one.
-    if made_cell is None:
-        made_cell = memo[id(layer_cell)] = types.CellType(made_layer)
-    made_method = memo[id(method)] = types.MethodType(method.__func__, made_layer)
-    closure = (made_cell, types.CellType(made_method))
-    made = memo[id(function)] = _new_function(function, function.__globals__, closure)
-    made.__defaults__ = function.__defaults__
-    made.__dict__["__wrapped__"] = made_method
-    return made
-
-
-def _new_function(
-    function: types.FunctionType, scope: dict[str, Any], closure: tuple[types.CellType, ...]
-) -> types.FunctionType:
-    """Makes a function of the same code, without its defaults and attributes."""
-    code = function.__code__
-    made = types.FunctionType(code, scope, function.__name__, None, closure or None)
-    made.__qualname__, made.__module__ = function.__qualname__, function.__module__
-    made.__doc__, made.__annotations__ = function.__doc__, function.__annotations__
-    return made
 
 
 def _bound_anew(
@@ -137,7 +86,7 @@ def _bound_anew(
         else:
             copies.free[id(code)] = scope
     closure, empty = _new_closure(cells, bound, memo)
-    made = memo[id(function)] = _new_function(function, scope, closure)
+    made = memo[id(function)] = new_function(function, scope, closure)
     for name, value in names:  # One of them may be the function itself.
         scope[name] = copies.copy(value)
     for cell, made_cell in empty:

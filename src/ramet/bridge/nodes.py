@@ -10,7 +10,8 @@ from collections import deque
 from typing import Any
 
 from ramet.bridge import internals
-from ramet.bridge.plain import ATOMS, PlainCopier, Uncopyable, blank, set_attribute
+from ramet.bridge.core import blank
+from ramet.bridge.plain import PlainCopier, Uncopyable
 from ramet.errors import CopyError
 
 
@@ -37,28 +38,20 @@ class NodeCopier(PlainCopier):
             vars(tensor)[internals.HISTORY] = vars(original)[internals.HISTORY]
 
     def _tensor(self, value: Any) -> Any:
-        made = blank(type(value))
-        self.memo[id(value)] = made
-        held, atoms = value.__dict__, self.atoms
-        fields = held.copy()
-        for name, item in held.items():
-            kind = type(item)
-            if kind not in atoms:
-                is_history = kind is internals.KerasHistory
-                fields[name] = self._history(item, value, made) if is_history else self.copy(item)
-        set_attribute(made, "__dict__", fields)
+        made = self.copy_object(value)
+        operation, place, index = value.__dict__[internals.HISTORY]
+        if operation is not None:
+            original = internals.calls_of(operation)[place].outputs[index]
+            if original is not value:
+                self._doubles.append((made, self.copy(original)))
         return made
 
-    def _history(self, history: Any, tensor: Any, made: Any) -> Any:
+    def _history(self, history: Any) -> Any:
         """Copies what a tensor knows of the call that made it."""
         operation, place, index = history
         if operation is None:
             return history
-        node = internals.calls_of(operation)[place]
-        call = self.found(id(node)) or self._node(node)
-        original = node.outputs[index]
-        if original is not tensor:
-            self._doubles.append((made, self.copy(original)))
+        call = self.copy(internals.calls_of(operation)[place])
         return internals.new_history(call.operation, self._places[id(call)], index)
 
     def bare_tensor(self, value: Any) -> None:
@@ -77,17 +70,6 @@ class NodeCopier(PlainCopier):
         self.waiting_nodes.append(value)
         return made
 
-    def _arguments(self, value: Any) -> Any:
-        """Copies the arguments of a call. Most have one tensor, in five places, and flags."""
-        tensor, named = internals.only_tensor(value)
-        if tensor is None or not ATOMS.issuperset(map(type, named.values())):
-            return self._structural(value)
-        made = blank(type(value))
-        self.memo[id(value)] = made
-        fields = internals.with_only_tensor(value, self.copy(tensor))
-        set_attribute(made, "__dict__", fields)
-        return made
-
     def fill_node(self, source: Any) -> None:
         """Gives the copy of a call its arguments and outputs.
 
@@ -95,11 +77,10 @@ class NodeCopier(PlainCopier):
             CopyError: If a constant among the arguments cannot be copied.
         """
         made = self.memo[id(source)]
-        fields = made.__dict__
+        known = made.__dict__
+        fields = {name: item for name, item in source.__dict__.items() if name not in known}
         try:
-            for name, item in source.__dict__.items():
-                if name not in fields:
-                    fields[name] = item if type(item) in self.atoms else self.copy(item)
+            self.copy_fields(fields)
         except Uncopyable as problem:
             model = internals.graph_with(source, [old for old, _ in self.operations])
             where = f" of model '{model.name}'" if model is not None else ""
@@ -109,4 +90,5 @@ class NodeCopier(PlainCopier):
                 "another way"
             )
             raise CopyError(message) from problem
+        known.update(fields)
         internals.add_uses(made)

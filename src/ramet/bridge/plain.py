@@ -13,17 +13,14 @@ import pickle
 import types
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
-from sys import getrefcount
 from typing import Any
-from weakref import getweakrefcount
 
 import numpy as np
 
 from ramet.bridge import functions, internals
-
-MISSING: Any = object()
+from ramet.bridge.core import Core, Handler, blank, set_attribute
 
 ATOMS: frozenset[type] = frozenset(
     {
@@ -47,29 +44,8 @@ ATOMS: frozenset[type] = frozenset(
 """Types whose instances never change, so that a copy can have the same one."""
 
 
-blank = object.__new__
-"""Makes an empty object of a class. By a name of its own, which is found faster."""
-
-set_attribute = object.__setattr__
-"""Sets an attribute, whatever the class does when one is set. The quickest way to give an
-object all of its attributes is to set `__dict__`."""
-
 _CACHED = type(functools.lru_cache(len))
 """The class of functions with a cache, which has no public name."""
-
-
-def _references(held: dict[str, Any]) -> int:
-    """Counts the references to what a dict holds as `_copy_fields` sees them."""
-    fields = held.copy()
-    for name, item in fields.items():
-        kind = type(item)
-        if name and kind:
-            return getrefcount(item)
-    return len(held)
-
-
-ALONE = _references({"only": OrderedDict()})
-"""How many references there are to what one dict holds and nobody else, while it is copied."""
 
 
 class Uncopyable(Exception):  # noqa: N818 not an error yet: the layer may have another way
@@ -81,10 +57,6 @@ class Uncopyable(Exception):  # noqa: N818 not an error yet: the layer may have 
         self.kind = type(value).__qualname__
 
 
-Handler = Callable[[Any, Any], Any]
-"""What copies an object of some kind, for a copier. A function, not a method bound to one."""
-
-
 class Handlers(dict[type, Handler]):
     """How the copiers of a class copy, by kind of object. Found out once for each kind."""
 
@@ -93,7 +65,10 @@ class Handlers(dict[type, Handler]):
         self._copier = copier
 
     def __missing__(self, kind: type) -> Handler:
-        handler = self[kind] = self._copier.handler_for(kind)
+        handler = self._copier.handler_for(kind)
+        if handler is self._copier.by_attributes and not internals.slots_of(kind):
+            handler = self._copier.copy_object
+        self[kind] = handler
         return handler
 
 
@@ -101,32 +76,26 @@ handlers_of = functools.cache(Handlers)
 """The one table of a class of copiers."""
 
 
-class PlainCopier:
+class PlainCopier(Core):
     """Copies containers, functions, arrays, and objects that can be reduced."""
 
     def __init__(self) -> None:
         """Starts with nothing copied."""
-        self.memo: dict[int, Any] = {}
-        self.found = self.memo.get
-        self.atoms: set[type] = set(ATOMS)
-        """Types of objects that a copy has too, as far as they are known by now."""
-        self.free: dict[int, dict[str, Any]] = {}
-        """Module names of code that reaches no layer by them, by the code's id."""
+        super().__init__(handlers_of(type(self)), set(ATOMS), internals.WRAPPERS)
         self._kept: list[Any] = []
-        self._handlers = handlers_of(type(self))
 
     @classmethod
     def exact_handlers(cls) -> dict[type, Handler]:
         """Returns the ways to copy the instances of some classes, but not of their subclasses."""
         return {
             **dict.fromkeys(ATOMS, cls._same),
-            list: cls._list,
-            dict: cls._dict,
-            tuple: cls._tuple,
-            set: cls._set,
+            list: cls.copy_list,
+            dict: cls.copy_dict,
+            tuple: cls.copy_tuple,
+            set: cls.copy_set,
             frozenset: cls._frozenset,
             OrderedDict: cls._ordered_dict,
-            types.FunctionType: cls._function,
+            types.FunctionType: cls.copy_function,
             types.MethodType: cls._method,
             partial: cls._partial,
             slice: cls._slice,
@@ -135,14 +104,6 @@ class PlainCopier:
             weakref.ProxyType: cls._weak_proxy,
             weakref.CallableProxyType: cls._weak_proxy,
         }
-
-    def copy(self, value: Any) -> Any:
-        """Returns the copy of a value; the same one whenever it is asked for."""
-        kind = type(value)
-        if kind in self.atoms:
-            return value
-        copied = self.found(id(value), MISSING)
-        return copied if copied is not MISSING else self._handlers[kind](self, value)
 
     @classmethod
     def handler_for(cls, kind: type) -> Handler:
@@ -170,56 +131,11 @@ class PlainCopier:
         self.atoms.add(type(value))
         return value
 
-    def _copy_fields(self, fields: dict[Any, Any]) -> None:
-        """Puts copies into the place of what a dict holds, which is a copy of the source's."""
-        found, handlers, atoms = self.found, self._handlers, self.atoms
-        for name, item in fields.items():  # `copy`, without a call for each
-            kind = type(item)
-            if kind not in atoms:
-                alone = kind is OrderedDict and not item and getrefcount(item) == ALONE
-                if alone and not getweakrefcount(item):
-                    fields[name] = OrderedDict()  # PyTorch's modules have eleven of them each.
-                    continue
-                copied = found(id(item), MISSING)
-                fields[name] = handlers[kind](self, item) if copied is MISSING else copied
-
     def _open_file(self, value: Any) -> Any:
         """Copies a file that is in memory; any other belongs to the source."""
         if isinstance(value, (io.StringIO, io.BytesIO)):
             return self._by_reduction(value)
         raise Uncopyable(value)
-
-    def _copy_each(self, value: Iterable[Any], add: Callable[[Any], None]) -> None:
-        """Copies what a list or set holds into another."""
-        found, handlers, atoms = self.found, self._handlers, self.atoms
-        for item in value:  # `copy`, without a call for each
-            kind = type(item)
-            if kind in atoms:
-                add(item)
-            else:
-                copied = found(id(item), MISSING)
-                add(handlers[kind](self, item) if copied is MISSING else copied)
-
-    def _list(self, value: list[Any]) -> list[Any]:
-        made: list[Any] = []
-        self.memo[id(value)] = made
-        if value:
-            self._copy_each(value, made.append)
-        return made
-
-    def _dict(self, value: dict[Any, Any]) -> dict[Any, Any]:
-        made: dict[Any, Any] = {}
-        self.memo[id(value)] = made
-        if value:
-            if not ATOMS.issuperset(map(type, value)):
-                made.update({self.copy(key): self.copy(item) for key, item in value.items()})
-            else:
-                fields = value
-                if not ATOMS.issuperset(map(type, value.values())):
-                    fields = value.copy()
-                    self._copy_fields(fields)
-                made.update(fields)
-        return made
 
     def _ordered_dict(self, value: Any) -> Any:
         made = self.memo[id(value)] = type(value)()
@@ -230,28 +146,10 @@ class PlainCopier:
             made.__dict__.update(self.copy(value.__dict__))
         return made
 
-    def _tuple(self, value: tuple[Any, ...]) -> tuple[Any, ...]:
-        if ATOMS.issuperset(map(type, value)):
-            return value
-        items: list[Any] = []
-        self._copy_each(value, items.append)
-        for old, new in zip(value, items, strict=True):
-            if old is not new:
-                # A tuple can hold itself only through something that was copied above.
-                return self.memo.setdefault(id(value), tuple(items))
-        return value
-
     def _named_tuple(self, value: Any) -> Any:
         if not hasattr(type(value), "_make"):
             return self._by_reduction(value)
         return self.memo.setdefault(id(value), value._make(map(self.copy, value)))
-
-    def _set(self, value: set[Any]) -> set[Any]:
-        made: set[Any] = set()
-        self.memo[id(value)] = made
-        if value:
-            self._copy_each(value, made.add)
-        return made
 
     def _frozenset(self, value: frozenset[Any]) -> frozenset[Any]:
         made = self.memo[id(value)] = frozenset(self.copy(item) for item in value)
@@ -306,11 +204,9 @@ class PlainCopier:
         made.flags.writeable = value.flags.writeable
         return made
 
-    def _function(self, value: types.FunctionType) -> Any:
-        made = functions.copy_wrapper(value, self)
-        if made is not None:
-            return made
-        return value if functions.is_free(value, self) else functions.copy_function(value, self)
+    def bind_function(self, value: types.FunctionType) -> Any:
+        """Copies a function that may reach what is copied."""
+        return functions.copy_function(value, self)
 
     def _method(self, value: types.MethodType) -> types.MethodType:
         owner, function = self.copy(value.__self__), self.copy(value.__func__)
@@ -348,19 +244,20 @@ class PlainCopier:
         made.__dict__.update(fields)
         return self.memo.setdefault(id(value), made)  # What it holds may hold it.
 
-    def _structural(self, value: Any) -> Any:
+    def by_attributes(self, value: Any) -> Any:
         """Copies an object attribute by attribute, whatever its class does to them."""
-        kind = type(value)
-        made = blank(kind)
+        slots = internals.slots_of(type(value))
+        if not slots:
+            return self.copy_object(value)
+        made = blank(type(value))
         self.memo[id(value)] = made
-        slots = internals.slots_of(kind)
         for name in slots:
             if hasattr(value, name):
                 set_attribute(made, name, self.copy(getattr(value, name)))
-        held = getattr(value, "__dict__", None) if slots else value.__dict__
+        held = getattr(value, "__dict__", None)
         if held:
             fields = held.copy()
-            self._copy_fields(fields)
+            self.copy_fields(fields)
             # Not before: code of the author's that runs meanwhile would change the source's.
             set_attribute(made, "__dict__", fields)
         return made

@@ -5,8 +5,9 @@ from typing import Any
 import keras
 
 from ramet.bridge import internals
+from ramet.bridge.core import Handler, blank, set_attribute
 from ramet.bridge.foreign import ForeignCopier
-from ramet.bridge.plain import ATOMS, Handler, blank, set_attribute
+from ramet.bridge.plain import ATOMS
 from ramet.bridge.values import ValueCopies
 
 
@@ -25,8 +26,6 @@ class StateCopier(ForeignCopier):
         self.optimizers: list[tuple[Any, Any]] = []
         self._renew = renew
         self._sharing: list[Any] = []
-        self._has_own_state = False
-        self._variable_kinds: set[type] = set()
         self._variables: list[tuple[Any, Any]] = []
 
     def share(self, source: Any) -> None:
@@ -43,8 +42,8 @@ class StateCopier(ForeignCopier):
             (internals.BaseOptimizer, cls._optimizer),
             (keras.Metric, cls._stateful),
             (internals.RandomInitializer, cls._initializer),
-            (internals.KerasSaveable, cls._structural),
-            (keras.random.SeedGenerator, cls._structural),
+            (internals.KerasSaveable, cls.by_attributes),
+            (keras.random.SeedGenerator, cls.by_attributes),
             *super()._bases(),
         )
 
@@ -58,16 +57,16 @@ class StateCopier(ForeignCopier):
                     self.memo[id(parameter)] = parameter
         self.own_state += 1
         # From here on there are variables that are copied, so none is known by its class.
-        self._has_own_state = True
-        kept, self.atoms = self.atoms - self._variable_kinds, set(ATOMS)
+        self.met_own_state = True
+        kept, self.atoms = self.atoms - self.kept_kinds, set(ATOMS)
         try:
-            return self._structural(value)
+            return self.by_attributes(value)
         finally:
             self.own_state -= 1
             self.atoms = kept
 
     def _initializer(self, value: Any) -> Any:
-        made = self._structural(value)
+        made = self.by_attributes(value)
         if self._renew:
             internals.reset_initializer(made)
         return made
@@ -99,18 +98,14 @@ class StateCopier(ForeignCopier):
 
     def _variable(self, value: Any) -> Any:
         if self.keeps_state():
-            if not self._has_own_state:
-                self._variable_kinds.add(type(value))
-                self.atoms.add(type(value))
+            self.keep_kind(type(value))
             return value
         made = blank(type(value))
         self.memo[id(value)] = made
         self._variables.append((value, made))
-        held, atoms = value.__dict__, self.atoms
-        fields = held.copy()
-        for name, item in held.items():
-            if type(item) not in atoms and name != internals.VARIABLE_VALUE:
-                fields[name] = self.copy(item)
+        held = value.__dict__
+        fields = held | {internals.VARIABLE_VALUE: None}
+        self.copy_fields(fields)
         set_attribute(made, "__dict__", fields)
         raw = held[internals.VARIABLE_VALUE]
         if raw is not None and id(raw) in self.memo:

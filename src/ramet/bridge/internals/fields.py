@@ -72,15 +72,6 @@ STORES = "config"
 STORED_IDS = "stored_ids"
 """Ids of what a `Tracker` holds, by store."""
 
-EXCLUSIONS = "exclusions"
-"""By the name of a store, the names of others whose things a `Tracker` does not put into it."""
-
-TRACKER_FLAGS = frozenset({"locked", "_lock_violation_msg"})
-"""Whether a `Tracker` takes new things, and what it says if not."""
-
-SETTINGS = "config"
-"""The arguments of a constructor, by name, in a `SerializableDict`."""
-
 VARIABLE_VALUE = "_value"
 """The backend's value inside a Keras variable."""
 
@@ -100,13 +91,6 @@ WRAPPERS = frozenset(
 
 Closures over the layer itself and its method, made anew for each layer.
 """
-
-OWN_TESTS = {
-    store: test.__code__
-    for store, (test, _) in _BARE._tracker.config.items()
-    if not (test.__closure__ or test.__defaults__)
-}
-"""The code of the tests that Keras gives the tracker of every layer, if they hold nothing."""
 
 
 def settle_losses(fields: dict[str, Any]) -> None:
@@ -201,6 +185,11 @@ def torch_parameters(layer: Any) -> Iterable[Any]:
 def is_torch_parameter(value: Any) -> bool:
     """Tells whether a value is a parameter of PyTorch."""
     return _torch() is not None and isinstance(value, _torch().nn.Parameter)
+
+
+def is_parameter_class(kind: type) -> bool:
+    """Tells whether all instances of a class are parameters of PyTorch, not just marked as such."""
+    return _torch() is not None and _torch().nn.Parameter in kind.__mro__
 
 
 def is_backend_state(value: Any) -> bool:

@@ -36,37 +36,6 @@ def new_history(operation: Any, place: int, index: int) -> Any:
     return tuple.__new__(KerasHistory, (operation, place, index))
 
 
-_ARGUMENTS = frozenset(
-    {"args", "kwargs", "_flat_arguments", "_single_positional_tensor", "keras_tensors"}
-)
-
-
-def only_tensor(arguments: Any) -> tuple[Any, dict[str, Any]]:
-    """Returns the tensor of a call that was given just one, first, and the arguments by name.
-
-    Without a tensor if there are more, or if it is not held as known.
-    """
-    held = vars(arguments)
-    if held.keys() != _ARGUMENTS:
-        return None, {}
-    args, named, tensors = held["args"], held["kwargs"], held["keras_tensors"]
-    alone = type(args) is tuple and len(args) == len(tensors) == 1 and args[0] is tensors[0]
-    return (tensors[0] if alone and type(named) is dict else None), named
-
-
-def with_only_tensor(arguments: Any, tensor: Any) -> dict[str, Any]:
-    """Returns what `SymbolicArguments` hold that have another tensor, and the same flags."""
-    held = vars(arguments)
-    single = held["_single_positional_tensor"] is not None
-    return {
-        "args": (tensor,),
-        "kwargs": held["kwargs"].copy(),
-        "_flat_arguments": [tensor, *held["_flat_arguments"][1:]],
-        "_single_positional_tensor": tensor if single else None,
-        "keras_tensors": [tensor],
-    }
-
-
 def add_call(operation: Any, node: Any) -> int:
     """Adds a node to the calls of an operation, and returns its position."""
     nodes = operation._inbound_nodes

@@ -1,0 +1,780 @@
+/* The core of the copier, in C. `core.py` is the same in Python, and says what it does;
+   a change to one is a change to both.
+
+   Rules that keep this safe:
+   - Code of an author's may run whenever something is copied, hashed or compared. So
+     whatever is walked through is nobody else's (`fields`, a list of the items), or looked
+     at anew after each step (a list by its index); and what is held meanwhile is owned.
+   - What an author's code can reach is never half made: a list grows by appending.
+   - Public functions of Python's C interface only. */
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <structmember.h>
+
+/* How deep things may be nested inside of each other, whatever Python's own limit is:
+   each level takes some of the machine's stack. */
+#define DEEPEST 3000
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *handlers;
+    PyObject *atoms;
+    PyObject *memo;
+    PyObject *free;
+    PyObject *wrappers;
+    PyObject *failed;
+    int depth;
+} Core;
+
+static PyObject *blank;         /* object.__new__ */
+static PyObject *no_arguments;  /* () */
+static PyObject *copy_name;     /* "copy" */
+static PyObject *bind_name;     /* "bind_function" */
+static PyObject *wrapped_name;  /* "__wrapped__" */
+
+static PyObject *
+own(PyObject *object)
+{
+    Py_INCREF(object);
+    return object;
+}
+
+/* --- the memo ----------------------------------------------------------------------- */
+
+static int
+is_atom(Core *self, PyTypeObject *kind)
+{
+    if (kind == &PyUnicode_Type || kind == &PyBool_Type || kind == Py_TYPE(Py_None)
+        || kind == &PyLong_Type || kind == &PyFloat_Type) {
+        return 1;
+    }
+    if (kind == &PyList_Type || kind == &PyDict_Type || kind == &PyTuple_Type
+        || kind == &PySet_Type || kind == &PyFunction_Type) {
+        return 0;
+    }
+    PyObject *atoms = own(self->atoms); /* A metaclass may hash in Python. */
+    int found = PySet_Contains(atoms, (PyObject *)kind);
+    Py_DECREF(atoms);
+    return found;
+}
+
+static int
+remember(Core *self, PyObject *value, PyObject *made)
+{
+    PyObject *key = PyLong_FromVoidPtr(value);
+    if (key == NULL) {
+        return -1;
+    }
+    int failed = PyDict_SetItem(self->memo, key, made);
+    Py_DECREF(key);
+    return failed;
+}
+
+/* Returns the copy that is known, or NULL, with or without an error. */
+static PyObject *
+recall(Core *self, PyObject *value)
+{
+    PyObject *key = PyLong_FromVoidPtr(value);
+    if (key == NULL) {
+        return NULL;
+    }
+    PyObject *found = PyDict_GetItemWithError(self->memo, key);
+    Py_DECREF(key);
+    Py_XINCREF(found);
+    return found;
+}
+
+static PyObject *
+handler_for(Core *self, PyTypeObject *kind)
+{
+    PyObject *handlers = own(self->handlers);
+    PyObject *handler = PyDict_GetItemWithError(handlers, (PyObject *)kind);
+    Py_XINCREF(handler);
+    if (handler == NULL && !PyErr_Occurred()) {
+        /* The table finds out what it does not know yet, if it is asked like this. */
+        handler = PyObject_GetItem(handlers, (PyObject *)kind);
+    }
+    Py_DECREF(handlers);
+    return handler;
+}
+
+static PyObject *
+copy_by_handler(Core *self, PyObject *value)
+{
+    if (self->depth >= DEEPEST) {
+        PyErr_SetString(PyExc_RecursionError, "what is copied is nested too deep");
+        return NULL;
+    }
+    PyObject *handler = handler_for(self, Py_TYPE(value));
+    if (handler == NULL) {
+        return NULL;
+    }
+    PyObject *made = NULL;
+    if (Py_EnterRecursiveCall(" while copying") == 0) {
+        PyObject *arguments[] = {(PyObject *)self, value};
+        self->depth++;
+        made = PyObject_Vectorcall(handler, arguments, 2, NULL);
+        self->depth--;
+        Py_LeaveRecursiveCall();
+    }
+    Py_DECREF(handler);
+    return made;
+}
+
+static PyObject *
+copy(Core *self, PyObject *value)
+{
+    int kept = is_atom(self, Py_TYPE(value));
+    if (kept != 0) {
+        return kept < 0 ? NULL : own(value);
+    }
+    PyObject *made = recall(self, value);
+    if (made != NULL || PyErr_Occurred()) {
+        return made;
+    }
+    return copy_by_handler(self, value);
+}
+
+/* --- attributes --------------------------------------------------------------------- */
+
+/* Tells whether only the source's attributes and their copy refer to an empty OrderedDict.
+   Then it needs no place in the memo. Modules of PyTorch have eleven of them each. */
+static int
+is_alone(PyObject *item)
+{
+    if (!PyODict_CheckExact(item) || Py_REFCNT(item) != 2 || PyDict_GET_SIZE(item) != 0) {
+        return 0;
+    }
+    Py_ssize_t offset = Py_TYPE(item)->tp_weaklistoffset;
+    return offset > 0 && *(PyObject **)((char *)item + offset) == NULL;
+}
+
+static int
+copy_fields(Core *self, PyObject *fields, PyObject *after)
+{
+    PyObject *name, *item;
+    Py_ssize_t position = 0;
+    int waiting = after != Py_None;
+    while (PyDict_Next(fields, &position, &name, &item)) {
+        if (waiting) {
+            int found = PyObject_RichCompareBool(name, after, Py_EQ);
+            if (found < 0) {
+                return -1;
+            }
+            waiting = !found;
+            continue;
+        }
+        int kept = is_atom(self, Py_TYPE(item));
+        if (kept > 0) {
+            continue;
+        }
+        int alone = is_alone(item);
+        Py_INCREF(name);
+        Py_INCREF(item);
+        PyObject *made = kept < 0 ? NULL : alone ? PyODict_New() : copy(self, item);
+        Py_DECREF(item);
+        if (made == NULL || PyDict_SetItem(fields, name, made) < 0) {
+            Py_XDECREF(made);
+            Py_XSETREF(self->failed, name);
+            return -1;
+        }
+        Py_DECREF(made);
+        Py_DECREF(name);
+    }
+    return 0;
+}
+
+static int
+copy_attributes(Core *self, PyObject *value, PyObject *made)
+{
+    PyObject *held = PyObject_GenericGetDict(value, NULL);
+    if (held == NULL) {
+        return -1;
+    }
+    PyObject *fields = PyDict_CheckExact(held)
+        ? PyDict_Copy(held) : PyObject_CallMethodNoArgs(held, copy_name);
+    Py_DECREF(held);
+    if (fields == NULL) {
+        return -1;
+    }
+    /* Set last: code of the author's that runs meanwhile would change the source's. */
+    int failed = PyDict_Check(fields) ? copy_fields(self, fields, Py_None) : 0;
+    if (!failed) {
+        failed = PyObject_GenericSetDict(made, fields, NULL);
+    }
+    Py_DECREF(fields);
+    return failed;
+}
+
+/* --- items -------------------------------------------------------------------------- */
+
+static int
+copy_list_items(Core *self, PyObject *value, PyObject *made)
+{
+    for (Py_ssize_t index = 0; index < PyList_GET_SIZE(value); index++) {
+        PyObject *item = own(PyList_GET_ITEM(value, index));
+        PyObject *copied = copy(self, item);
+        Py_DECREF(item);
+        if (copied == NULL) {
+            return -1;
+        }
+        int failed = PyList_Append(made, copied);
+        Py_DECREF(copied);
+        if (failed) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static int
+copy_dict_items(Core *self, PyObject *value, PyObject *made)
+{
+    if (PyDict_GET_SIZE(value) == 0) {
+        return 0;
+    }
+    PyObject *items = PyDict_Copy(value);
+    if (items == NULL) {
+        return -1;
+    }
+    PyObject *key, *item;
+    Py_ssize_t position = 0;
+    int failed = 0;
+    while (!failed && PyDict_Next(items, &position, &key, &item)) {
+        PyObject *copied_key = copy(self, key);
+        PyObject *copied = copied_key == NULL ? NULL : copy(self, item);
+        failed = copied == NULL ? -1 : PyDict_SetItem(made, copied_key, copied);
+        Py_XDECREF(copied_key);
+        Py_XDECREF(copied);
+    }
+    Py_DECREF(items);
+    return failed;
+}
+
+static int
+copy_set_items(Core *self, PyObject *value, PyObject *made)
+{
+    if (PySet_GET_SIZE(value) == 0) {
+        return 0;
+    }
+    PyObject *iterator = PySet_Type.tp_iter(value);
+    if (iterator == NULL) {
+        return -1;
+    }
+    PyObject *items = PySequence_List(iterator);
+    Py_DECREF(iterator);
+    if (items == NULL) {
+        return -1;
+    }
+    int failed = 0;
+    for (Py_ssize_t index = 0; !failed && index < PyList_GET_SIZE(items); index++) {
+        PyObject *copied = copy(self, PyList_GET_ITEM(items, index));
+        failed = copied == NULL ? -1 : PySet_Add(made, copied);
+        Py_XDECREF(copied);
+    }
+    Py_DECREF(items);
+    return failed;
+}
+
+/* --- the ways to copy --------------------------------------------------------------- */
+
+typedef int (*filler)(Core *, PyObject *, PyObject *);
+
+/* Remembers what was made, has it filled, and returns it. */
+static PyObject *
+filled(Core *self, PyObject *value, PyObject *made, filler items, filler attributes)
+{
+    if (made == NULL) {
+        return NULL;
+    }
+    if (remember(self, value, made) < 0
+        || (items != NULL && items(self, value, made) < 0)
+        || (attributes != NULL && attributes(self, value, made) < 0)) {
+        Py_DECREF(made);
+        return NULL;
+    }
+    return made;
+}
+
+static int
+is_a(PyObject *value, PyTypeObject *kind)
+{
+    if (PyObject_TypeCheck(value, kind)) {
+        return 1;
+    }
+    PyErr_Format(PyExc_TypeError, "expected a %s, not a %s", kind->tp_name,
+                 Py_TYPE(value)->tp_name);
+    return 0;
+}
+
+static PyObject *
+copy_list(Core *self, PyObject *value)
+{
+    if (!is_a(value, &PyList_Type)) {
+        return NULL;
+    }
+    return filled(self, value, PyList_New(0), copy_list_items, NULL);
+}
+
+static PyObject *
+copy_dict(Core *self, PyObject *value)
+{
+    if (!is_a(value, &PyDict_Type)) {
+        return NULL;
+    }
+    return filled(self, value, PyDict_New(), copy_dict_items, NULL);
+}
+
+static PyObject *
+copy_set(Core *self, PyObject *value)
+{
+    if (!is_a(value, &PySet_Type)) {
+        return NULL;
+    }
+    return filled(self, value, PySet_New(NULL), copy_set_items, NULL);
+}
+
+static PyObject *
+copy_tuple(Core *self, PyObject *value)
+{
+    if (!is_a(value, &PyTuple_Type)) {
+        return NULL;
+    }
+    Py_ssize_t size = PyTuple_GET_SIZE(value);
+    PyObject *made = PyTuple_New(size);
+    if (made == NULL) {
+        return NULL;
+    }
+    int changed = 0;
+    for (Py_ssize_t index = 0; index < size; index++) {
+        PyObject *item = PyTuple_GET_ITEM(value, index);
+        PyObject *copied = copy(self, item);
+        if (copied == NULL) {
+            Py_DECREF(made);
+            return NULL;
+        }
+        changed |= copied != item;
+        PyTuple_SET_ITEM(made, index, copied);
+    }
+    if (!changed) {
+        Py_DECREF(made);
+        return own(value);
+    }
+    /* A tuple can hold itself only through something that was copied above. */
+    PyObject *known = recall(self, value);
+    if (known != NULL || PyErr_Occurred()) {
+        Py_DECREF(made);
+        return known;
+    }
+    return filled(self, value, made, NULL, NULL);
+}
+
+static PyObject *
+copy_object(Core *self, PyObject *value)
+{
+    PyObject *made = PyObject_CallOneArg(blank, (PyObject *)Py_TYPE(value));
+    return filled(self, value, made, NULL, copy_attributes);
+}
+
+static PyObject *
+copy_list_object(Core *self, PyObject *value)
+{
+    if (!is_a(value, &PyList_Type)) {
+        return NULL;
+    }
+    PyObject *made = PyList_Type.tp_new(Py_TYPE(value), no_arguments, NULL);
+    return filled(self, value, made, copy_list_items, copy_attributes);
+}
+
+static PyObject *
+copy_dict_object(Core *self, PyObject *value)
+{
+    if (!is_a(value, &PyDict_Type)) {
+        return NULL;
+    }
+    PyObject *made = PyDict_Type.tp_new(Py_TYPE(value), no_arguments, NULL);
+    return filled(self, value, made, copy_dict_items, copy_attributes);
+}
+
+static PyObject *
+copy_set_object(Core *self, PyObject *value)
+{
+    if (!is_a(value, &PySet_Type)) {
+        return NULL;
+    }
+    PyObject *made = PySet_Type.tp_new(Py_TYPE(value), no_arguments, NULL);
+    return filled(self, value, made, copy_set_items, copy_attributes);
+}
+
+/* Tells whether a function holds nothing and is known to reach nothing by name. */
+static int
+is_free(Core *self, PyObject *function)
+{
+    PyObject *attributes = ((PyFunctionObject *)function)->func_dict;
+    if (PyFunction_GET_CLOSURE(function) != NULL || PyFunction_GET_DEFAULTS(function) != NULL
+        || PyFunction_GET_KW_DEFAULTS(function) != NULL
+        || (attributes != NULL && PyDict_GET_SIZE(attributes) != 0)) {
+        return 0;
+    }
+    PyObject *key = PyLong_FromVoidPtr(PyFunction_GET_CODE(function));
+    if (key == NULL) {
+        return -1;
+    }
+    PyObject *names = PyDict_GetItemWithError(self->free, key);
+    Py_DECREF(key);
+    if (names == NULL && PyErr_Occurred()) {
+        return -1;
+    }
+    return names == PyFunction_GET_GLOBALS(function);
+}
+
+/* Returns the method that one of Keras's wrappers holds, if all else is as known too. */
+static PyObject *
+wrapped_method(Core *self, PyObject *function)
+{
+    PyObject *cells = PyFunction_GET_CLOSURE(function);
+    PyObject *attributes = ((PyFunctionObject *)function)->func_dict;
+    if (cells == NULL || PyTuple_GET_SIZE(cells) != 2 || attributes == NULL) {
+        return NULL;
+    }
+    PyObject *layer = PyCell_GET(PyTuple_GET_ITEM(cells, 0));
+    PyObject *method = PyCell_GET(PyTuple_GET_ITEM(cells, 1));
+    if (layer == NULL || method == NULL || !Py_IS_TYPE(method, &PyMethod_Type)
+        || PyMethod_GET_SELF(method) != layer || PyFunction_GET_KW_DEFAULTS(function) != NULL) {
+        return NULL;
+    }
+    PyObject *name, *item;
+    Py_ssize_t position = 0;
+    int found = 0;
+    while (PyDict_Next(attributes, &position, &name, &item)) {
+        if (item == method) {
+            found |= PyUnicode_Check(name) && PyUnicode_Compare(name, wrapped_name) == 0;
+        }
+        else if (is_atom(self, Py_TYPE(item)) <= 0) {
+            return NULL;
+        }
+    }
+    return found ? method : NULL;
+}
+
+/* Makes a function of the same code with another closure and other attributes. */
+static PyObject *
+new_function(PyObject *function, PyObject *closure, PyObject *attributes)
+{
+    PyFunctionObject *old = (PyFunctionObject *)function;
+    PyObject *made = PyFunction_NewWithQualName(old->func_code, old->func_globals,
+                                                old->func_qualname);
+    if (made == NULL || PyFunction_SetClosure(made, closure) < 0
+        || PyFunction_SetDefaults(made, old->func_defaults ? old->func_defaults : Py_None) < 0) {
+        Py_XDECREF(made);
+        return NULL;
+    }
+    PyFunctionObject *new = (PyFunctionObject *)made;
+    Py_XINCREF(old->func_name);
+    Py_XSETREF(new->func_name, old->func_name);
+    Py_XINCREF(old->func_doc);
+    Py_XSETREF(new->func_doc, old->func_doc);
+    Py_XINCREF(old->func_module);
+    Py_XSETREF(new->func_module, old->func_module);
+    Py_XINCREF(old->func_annotations);
+    Py_XSETREF(new->func_annotations, old->func_annotations);
+    Py_XINCREF(attributes);
+    Py_XSETREF(new->func_dict, attributes);
+    return made;
+}
+
+/* Returns the new cell of the layer, which both wrappers of a layer have. */
+static PyObject *
+layer_cell(Core *self, PyObject *cell, PyObject *layer)
+{
+    PyObject *known = recall(self, cell);
+    if (known != NULL || PyErr_Occurred()) {
+        return known;
+    }
+    return filled(self, cell, PyCell_New(layer), NULL, NULL);
+}
+
+static PyObject *
+wrap_anew(Core *self, PyObject *function, PyObject *method, PyObject *layer)
+{
+    PyObject *cells = PyFunction_GET_CLOSURE(function), *closure = NULL, *made = NULL;
+    PyObject *attributes = PyDict_Copy(((PyFunctionObject *)function)->func_dict);
+    PyObject *cell = layer_cell(self, PyTuple_GET_ITEM(cells, 0), layer);
+    PyObject *bound = PyMethod_New(PyMethod_GET_FUNCTION(method), layer);
+    PyObject *bound_cell = bound == NULL ? NULL : PyCell_New(bound);
+    if (cell != NULL && bound_cell != NULL) {
+        closure = PyTuple_Pack(2, cell, bound_cell);
+    }
+    if (closure != NULL && attributes != NULL && remember(self, method, bound) == 0
+        && PyDict_SetItem(attributes, wrapped_name, bound) == 0) {
+        made = filled(self, function, new_function(function, closure, attributes), NULL, NULL);
+    }
+    Py_XDECREF(attributes);
+    Py_XDECREF(cell);
+    Py_XDECREF(bound);
+    Py_XDECREF(bound_cell);
+    Py_XDECREF(closure);
+    return made;
+}
+
+/* Copies one of the two closures that Keras puts into every layer, if it is as known. */
+static PyObject *
+copy_wrapper(Core *self, PyObject *function)
+{
+    PyObject *key = PyLong_FromVoidPtr(PyFunction_GET_CODE(function));
+    int known = key == NULL ? -1 : PySet_Contains(self->wrappers, key);
+    Py_XDECREF(key);
+    PyObject *method = known > 0 ? wrapped_method(self, function) : NULL;
+    PyObject *layer = method == NULL ? NULL : recall(self, PyMethod_GET_SELF(method));
+    if (layer == NULL) {
+        return NULL;
+    }
+    PyObject *made = wrap_anew(self, function, method, layer);
+    Py_DECREF(layer);
+    return made;
+}
+
+static PyObject *
+copy_function(Core *self, PyObject *value)
+{
+    if (!is_a(value, &PyFunction_Type)) {
+        return NULL;
+    }
+    int kept = is_free(self, value);
+    if (kept != 0) {
+        return kept < 0 ? NULL : own(value);
+    }
+    PyObject *made = copy_wrapper(self, value);
+    if (made != NULL || PyErr_Occurred()) {
+        return made;
+    }
+    return PyObject_CallMethodOneArg((PyObject *)self, bind_name, value);
+}
+
+static PyObject *
+fields_method(Core *self, PyObject *const *arguments, Py_ssize_t count)
+{
+    if (count < 1 || count > 2 || !PyDict_Check(arguments[0])) {
+        PyErr_SetString(PyExc_TypeError, "copy_fields takes a dict, and maybe a name");
+        return NULL;
+    }
+    if (copy_fields(self, arguments[0], count == 2 ? arguments[1] : Py_None) < 0) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+/* --- ids ---------------------------------------------------------------------------- */
+
+static PyObject *
+ids_in(PyObject *store)
+{
+    PyObject *items = PySequence_Fast(store, "a store of a tracker is a list");
+    PyObject *made = items == NULL ? NULL : PySet_New(NULL);
+    for (Py_ssize_t index = 0; made != NULL && index < PySequence_Fast_GET_SIZE(items); index++) {
+        PyObject *key = PyLong_FromVoidPtr(PySequence_Fast_GET_ITEM(items, index));
+        if (key == NULL || PySet_Add(made, key) < 0) {
+            Py_CLEAR(made);
+        }
+        Py_XDECREF(key);
+    }
+    Py_XDECREF(items);
+    return made;
+}
+
+static PyObject *
+ids_of(PyObject *module, PyObject *stores)
+{
+    if (!is_a(stores, &PyDict_Type)) {
+        return NULL;
+    }
+    PyObject *name, *pair;
+    Py_ssize_t position = 0;
+    PyObject *made = PyDict_New();
+    while (made != NULL && PyDict_Next(stores, &position, &name, &pair)) {
+        if (!PyTuple_Check(pair) || PyTuple_GET_SIZE(pair) != 2) {
+            PyErr_SetString(PyExc_TypeError, "a tracker has pairs of a test and a list");
+            Py_CLEAR(made);
+            break;
+        }
+        PyObject *ids = ids_in(PyTuple_GET_ITEM(pair, 1));
+        if (ids == NULL || PyDict_SetItem(made, name, ids) < 0) {
+            Py_CLEAR(made);
+        }
+        Py_XDECREF(ids);
+    }
+    return made;
+}
+
+/* --- the class and the module ------------------------------------------------------- */
+
+static PyObject *
+core_new(PyTypeObject *kind, PyObject *args, PyObject *kwargs)
+{
+    Core *self = (Core *)kind->tp_alloc(kind, 0);
+    if (self == NULL) {
+        return NULL;
+    }
+    self->handlers = PyDict_New();
+    self->atoms = PySet_New(NULL);
+    self->memo = PyDict_New();
+    self->free = PyDict_New();
+    self->wrappers = PyFrozenSet_New(NULL);
+    self->failed = own(Py_None);
+    if (self->handlers == NULL || self->atoms == NULL || self->memo == NULL
+        || self->free == NULL || self->wrappers == NULL) {
+        Py_DECREF(self);
+        return NULL;
+    }
+    return (PyObject *)self;
+}
+
+static int
+core_init(Core *self, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"handlers", "atoms", "wrappers", NULL};
+    PyObject *handlers, *atoms, *wrappers;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!O!", names, &PyDict_Type, &handlers,
+                                     &PySet_Type, &atoms, &PyFrozenSet_Type, &wrappers)) {
+        return -1;
+    }
+    Py_SETREF(self->handlers, own(handlers));
+    Py_SETREF(self->atoms, own(atoms));
+    Py_SETREF(self->wrappers, own(wrappers));
+    return 0;
+}
+
+static PyObject *
+get_atoms(Core *self, void *closure)
+{
+    return own(self->atoms);
+}
+
+static int
+set_atoms(Core *self, PyObject *atoms, void *closure)
+{
+    if (atoms == NULL || !PySet_Check(atoms)) {
+        PyErr_SetString(PyExc_TypeError, "atoms are a set of types");
+        return -1;
+    }
+    Py_SETREF(self->atoms, own(atoms));
+    return 0;
+}
+
+static int
+core_traverse(Core *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(self->handlers);
+    Py_VISIT(self->atoms);
+    Py_VISIT(self->memo);
+    Py_VISIT(self->free);
+    Py_VISIT(self->wrappers);
+    Py_VISIT(self->failed);
+    return 0;
+}
+
+static int
+core_clear(Core *self)
+{
+    Py_CLEAR(self->handlers);
+    Py_CLEAR(self->atoms);
+    Py_CLEAR(self->memo);
+    Py_CLEAR(self->free);
+    Py_CLEAR(self->wrappers);
+    Py_CLEAR(self->failed);
+    return 0;
+}
+
+static void
+core_dealloc(Core *self)
+{
+    PyTypeObject *kind = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
+    core_clear(self);
+    kind->tp_free((PyObject *)self);
+    Py_DECREF(kind);
+}
+
+static PyMemberDef members[] = {
+    {"handlers", T_OBJECT_EX, offsetof(Core, handlers), READONLY, NULL},
+    {"memo", T_OBJECT_EX, offsetof(Core, memo), READONLY, NULL},
+    {"free", T_OBJECT_EX, offsetof(Core, free), READONLY, NULL},
+    {"failed", T_OBJECT_EX, offsetof(Core, failed), READONLY, NULL},
+    {NULL},
+};
+
+static PyGetSetDef properties[] = {
+    {"atoms", (getter)get_atoms, (setter)set_atoms, NULL, NULL},
+    {NULL},
+};
+
+static PyMethodDef methods[] = {
+    {"copy", (PyCFunction)copy, METH_O, NULL},
+    {"copy_fields", (PyCFunction)(void (*)(void))fields_method, METH_FASTCALL, NULL},
+    {"copy_list", (PyCFunction)copy_list, METH_O, NULL},
+    {"copy_dict", (PyCFunction)copy_dict, METH_O, NULL},
+    {"copy_tuple", (PyCFunction)copy_tuple, METH_O, NULL},
+    {"copy_set", (PyCFunction)copy_set, METH_O, NULL},
+    {"copy_object", (PyCFunction)copy_object, METH_O, NULL},
+    {"copy_list_object", (PyCFunction)copy_list_object, METH_O, NULL},
+    {"copy_dict_object", (PyCFunction)copy_dict_object, METH_O, NULL},
+    {"copy_set_object", (PyCFunction)copy_set_object, METH_O, NULL},
+    {"copy_function", (PyCFunction)copy_function, METH_O, NULL},
+    {NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_doc, "Copies lists, dicts, tuples, sets, and objects by their attributes, each once."},
+    {Py_tp_init, core_init},
+    {Py_tp_new, core_new},
+    {Py_tp_traverse, core_traverse},
+    {Py_tp_clear, core_clear},
+    {Py_tp_dealloc, core_dealloc},
+    {Py_tp_members, members},
+    {Py_tp_getset, properties},
+    {Py_tp_methods, methods},
+    {0, NULL},
+};
+
+static PyType_Spec spec = {
+    .name = "ramet.bridge._core.Core",
+    .basicsize = sizeof(Core),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .slots = slots,
+};
+
+static PyMethodDef functions[] = {
+    {"ids_of", ids_of, METH_O, "Returns the ids of what the stores of a tracker hold."},
+    {NULL},
+};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "ramet.bridge._core",
+    .m_doc = "The core of the copier, in C.",
+    .m_size = -1,
+    .m_methods = functions,
+};
+
+PyMODINIT_FUNC
+PyInit__core(void)
+{
+    blank = PyObject_GetAttrString((PyObject *)&PyBaseObject_Type, "__new__");
+    no_arguments = PyTuple_New(0);
+    copy_name = PyUnicode_InternFromString("copy");
+    bind_name = PyUnicode_InternFromString("bind_function");
+    wrapped_name = PyUnicode_InternFromString("__wrapped__");
+    PyObject *kind = PyType_FromSpec(&spec);
+    PyObject *module = PyModule_Create(&definition);
+    if (blank == NULL || no_arguments == NULL || copy_name == NULL || bind_name == NULL
+        || wrapped_name == NULL || kind == NULL || module == NULL
+        || PyModule_AddObjectRef(module, "Core", kind) < 0) {
+        Py_XDECREF(kind);
+        Py_XDECREF(module);
+        return NULL;
+    }
+    Py_DECREF(kind);
+    return module;
+}
