@@ -10,6 +10,8 @@ PYTHON ?=
 # What `make test` runs, and further arguments for pytest: make test BACKENDS=jax ARGS="-k clone"
 BACKENDS ?= jax tensorflow torch
 ARGS ?=
+# What `make test` runs again without the part in C, if there are no further arguments.
+OF_COPIER := tests/bridge tests/test_clone.py tests/test_clone_exact.py tests/test_clone_hunted.py tests/test_hunted.py
 # Anything here makes `make bench` a short one.
 QUICK ?=
 
@@ -62,8 +64,13 @@ test: $(VENV)/.stamp ## run the tests on every backend
 	        2>&1 | tee $(LOGS)/$$backend.log || failed="$$failed $$backend"; \
 	    select="not backend_free"; \
 	done; \
+	if $(if $(ARGS),false,true); then \
+	    echo; echo "== the copier in Python"; \
+	    RAMET_PURE_PYTHON=1 KERAS_BACKEND=$(lastword $(BACKENDS)) $(VENV)/bin/python -m pytest $(OF_COPIER) \
+	        2>&1 | tee $(LOGS)/python.log || failed="$$failed python"; \
+	fi; \
 	echo; echo "== summary"; \
-	for backend in $(BACKENDS); do \
+	for backend in $(BACKENDS) $(if $(ARGS),,python); do \
 	    printf '%-12s%s\n' "$$backend" "$$(tail -n 1 $(LOGS)/$$backend.log | sed -E 's/^=+ | =+$$//g')"; \
 	done; \
 	if [ -n "$$failed" ]; then echo "failed:$$failed" >&2; exit 1; fi
@@ -75,6 +82,7 @@ bench: $(VENV)/.stamp ## compare the times of copying models on every backend
 	$(VENV)/bin/python -m benchmarks --backends $(BACKENDS) $(if $(QUICK),--quick) $(ARGS)
 
 clean: ## remove environments, caches and build products
+	rm -f src/ramet/bridge/_core.*.so
 	rm -rf $(VENV) $(DEMO_VENV) $(OLDEST_VENV) build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 

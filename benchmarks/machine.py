@@ -7,17 +7,20 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from ramet.bridge import core
+
 PACKAGES = ("ramet", "keras", "jax", "tensorflow", "tensorflow-cpu", "torch", "numpy")
 
 
 def versions() -> dict[str, str]:
-    """Lists the versions of Python and of the packages that are installed."""
+    """Lists the versions of Python and of packages, and which core of the copier is in use."""
     found = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
             found[package] = version(package)
         except PackageNotFoundError:
             continue
+    found["core"] = "Python" if core.Core is core.PythonCore else "C"
     return found
 
 

@@ -420,3 +420,105 @@ def test_a_helper_among_the_arguments_of_an_edited_call():
     graph = ramet.trace(keras.Model(inputs, layers.Dense(2)(x)))
     made = graph.replace("scale", Scale(name="other")).build()
     assert made.get_layer("other").output.shape == (None, 4)
+
+
+def test_a_symbolic_tensor_that_no_call_made_is_copied():
+    tensor = keras.KerasTensor((None, 3))
+    made = copied(Box(tensor=tensor)).tensor
+    assert made is not tensor
+    assert (made.shape, made.dtype, made.name) == (tensor.shape, tensor.dtype, tensor.name)
+    assert not hasattr(made, "_keras_history")
+
+
+def test_a_history_that_a_layer_holds_brings_no_call_along():
+    dense = layers.Dense(2)
+    inputs = keras.Input((3,))
+    model = keras.Model(inputs, dense(inputs))
+    other = dense(keras.Input((3,)))
+    dense.seen = Box(history=other._keras_history, gone=other._keras_history._replace(node_index=7))
+    twin = ramet.clone(model).layers[1]
+    assert len(twin._inbound_nodes) == 1
+    assert tuple(twin.seen.history) == (twin, 1, 0)
+    assert tuple(twin.seen.gone) == (twin, 7, 0)
+
+
+def test_the_method_that_build_wraps_is_the_copys_under_any_name():
+    first, second = layers.Identity(), layers.Dense(2)
+    first.__dict__["saved"] = second.build.__wrapped__
+    second.build.original = second.build.__wrapped__
+    inputs = keras.Input((3,))
+    twin = ramet.clone(keras.Model(inputs, second(first(inputs))))
+    made = twin.layers[2].build
+    assert made.__wrapped__.__self__ is twin.layers[2]
+    assert made.original is made.__wrapped__ is twin.layers[1].saved
+
+
+def test_the_wrapper_of_a_default_build_is_the_copys():
+    identity = layers.Identity()
+    twin = ramet.clone(small(identity)).layers[0]
+    assert twin.build is not identity.build
+    assert twin.build.__wrapped__.__self__ is twin
+    assert vars(twin.build).keys() == vars(identity.build).keys()
+
+
+def test_collections_that_show_their_items_otherwise_keep_them():
+    from keras.src.utils.tracking import TrackedDict
+
+    class Shown(TrackedDict):
+        def __iter__(self):
+            return iter(sorted(dict.keys(self)))
+
+        def __getitem__(self, key):
+            return f"shown {dict.__getitem__(self, key)}"
+
+        def keys(self):
+            return sorted(dict.keys(self))
+
+    holder = Holder()
+    holder.__dict__["shown"] = shown = Shown({"b": "1", "a": "2"}, tracker=holder._tracker)
+    shown.mark = ["set later"]
+    made = vars(ramet.clone(small(holder)).layers[0])["shown"]
+    assert list(dict.items(made)) == [("b", "1"), ("a", "2")]
+    assert made.mark == shown.mark
+    assert made.mark is not shown.mark
+
+
+def test_a_store_of_a_tracker_may_be_in_a_list():
+    holder = Holder()
+    holder._tracker.config["mine"] = [lambda _: False, [DATA]]
+    holder._tracker.stored_ids["mine"] = {id(DATA)}
+    made = ramet.clone(small(holder)).layers[0]._tracker
+    (kept,) = made.config["mine"][1]
+    assert kept is not DATA
+    assert made.stored_ids["mine"] == {id(kept)}
+
+
+def test_an_empty_ordered_dict_may_have_attributes():
+    hooks = collections.OrderedDict()
+    hooks.mark = 7
+    assert copied(Box(hooks=hooks)).hooks.mark == 7
+
+
+def test_a_lock_may_have_any_name():
+    class Locked(Holder):
+        def __init__(self, held=None):
+            super().__init__(held)
+            self.__dict__[None] = threading.Lock()
+            self.after = [1]
+
+        def get_config(self):
+            return {"held": None}
+
+    source = small(Locked())
+    made = vars(ramet.clone(source).layers[0])
+    assert type(made[None]) is type(threading.Lock())
+    assert made[None] is not vars(source.layers[0])[None]
+    assert made["after"] == [1]
+
+
+def test_things_nested_without_end_are_an_error():
+    deep: list = []
+    for _ in range(5000):
+        deep = [deep]
+    with pytest.raises(RecursionError):
+        copied(Box(deep=deep))

@@ -1,6 +1,7 @@
 """The core of the copier, in C and in Python: both do the same, and neither breaks."""
 
 import collections
+import contextlib
 import gc
 import os
 import shutil
@@ -15,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from ramet.bridge import core
-from ramet.bridge.plain import ATOMS
+from ramet.bridge.core import ATOMS
 
 SOURCE = Path(core.__file__).with_name("_core.c")
 COMPILED = core.Core is not core.PythonCore
@@ -23,6 +24,7 @@ CORES = [pytest.param(core.PythonCore, id="python")]
 if COMPILED:
     CORES.append(pytest.param(core.Core, id="c"))
 
+pytestmark = pytest.mark.backend_free
 both = pytest.mark.parametrize("kind", CORES)
 
 
@@ -45,8 +47,10 @@ class Keyed(dict):
     def __setitem__(self, key, item):
         raise AssertionError
 
-    def items(self):
+    def __iter__(self):
         raise AssertionError
+
+    keys = items = __iter__
 
 
 class Grouped(set):
@@ -355,6 +359,15 @@ def test_an_empty_ordered_dict_is_made_anew(kind):
 
 
 @both
+def test_an_empty_ordered_dict_with_attributes_keeps_them(kind):
+    value = Plain(hooks=collections.OrderedDict())
+    value.hooks.mark = 7
+    copier = new(kind)
+    made = copier.copy(value)
+    assert made.hooks is copier.memo[id(value.hooks)]
+
+
+@both
 def test_an_empty_ordered_dict_that_others_know_is_remembered(kind):
     hooks, seen = collections.OrderedDict(), collections.OrderedDict()
     known = weakref.ref(seen)
@@ -447,20 +460,38 @@ def test_wrappers_that_are_not_as_known_are_bound_another_way(kind):
     def emptied(function):
         del function.__closure__[1].cell_contents
 
+    def held_twice(function):
+        function.original = function.__wrapped__
+
     def no_method(function):
         function.__closure__[1].cell_contents = 1
 
     def with_defaults_by_name(function):
         function.__kwdefaults__ = {"y": []}
 
-    changes = [without_attributes, with_more, of_another, no_method, with_defaults_by_name]
-    for change in (*changes, emptied):
+    changes = [without_attributes, with_more, of_another, held_twice, no_method, emptied]
+    for change in (*changes, with_defaults_by_name):
         worker = Worker()
         worker.method = wrapper(worker)
         change(worker.method)
         copier = copier_of_wrappers(kind)
         copier.copy(worker)
         assert copier.bound == [worker.method], change
+
+
+@both
+def test_a_method_that_was_copied_before_its_wrapper_is_one(kind):
+    worker = Worker()
+    function = wrapper(worker)
+    vars(worker).update(before=Plain(original=function.__wrapped__), method=function)
+    copier = copier_of_wrappers(kind)
+    copier.handlers[types.MethodType] = lambda c, v: c.memo.setdefault(
+        id(v), types.MethodType(v.__func__, c.copy(v.__self__))
+    )
+    made = copier.copy(worker)
+    original = made.before.original
+    assert original.__self__ is made
+    assert original is made.method.__wrapped__ is made.method.__closure__[1].cell_contents
 
 
 @both
@@ -482,6 +513,7 @@ def test_ids_of_what_stores_hold(ids_of):
     things = [object(), object()]
     stores = {"a": (len, things), "b": (len, []), "c": (len, ())}
     assert ids_of(stores) == {"a": set(map(id, things)), "b": set(), "c": set()}
+    assert ids_of({"a": [len, things]}) == {"a": set(map(id, things))}
     for wrong in ({"a": 1}, {"a": (1, 2)}, {"a": (len,)}):
         with pytest.raises((TypeError, ValueError)):
             ids_of(wrong)
@@ -513,6 +545,63 @@ def test_nesting_without_end_is_an_error_and_no_crash(kind):
         while value:
             value = value.pop()
     assert len(failed) == 4
+
+
+@both
+def test_nothing_half_made_can_be_found(kind):
+    def look(copier, listed):
+        for thing in gc.get_objects():
+            if type(thing) is tuple and len(thing) == 777:
+                assert None not in [*thing]
+        return copier.memo.setdefault(id(listed), Listed())
+
+    value = (1, Listed(), *range(775))
+    made = new(kind, Listed=look).copy(value)
+    assert made[2:] == value[2:]
+    assert made[1] is not value[1]
+    assert gc.is_tracked(made)
+
+
+@both
+def test_what_a_copier_knows_may_change_while_a_class_is_hashed(kind):
+    class Meta(type):
+        def __hash__(cls):
+            if watching:
+                copier.atoms = {int}
+                copier.__init__(dict(copier.handlers), {int}, frozenset())
+            return 5
+
+    class Odd(metaclass=Meta):
+        pass
+
+    watching, copier = [], new(kind)
+    copier.handlers[Odd] = same
+    value = Odd()
+    watching.append(1)
+    for _ in range(100):
+        assert copier.copy(value) is value
+
+
+def test_names_and_stores_may_vanish_while_they_are_looked_at():
+    class Name(str):
+        __hash__ = str.__hash__
+        __slots__ = ()
+
+        def __eq__(self, other):
+            fields.clear()
+            return False
+
+    class Store(list):
+        def __iter__(self):
+            stores.clear()
+            return iter(())
+
+    for number in range(50):
+        fields = {Name(f"name {number}"): []}
+        new(core.Core).copy_fields(fields, "other")
+        stores = {f"a {number}": (None, Store()), "b": (None, [1])}
+        with contextlib.suppress(RuntimeError):  # which Python itself says
+            core.ids_of(stores)
 
 
 @both

@@ -14,7 +14,7 @@
 
 /* How deep things may be nested inside of each other, whatever Python's own limit is:
    each level takes some of the machine's stack. */
-#define DEEPEST 3000
+#define DEEPEST 1000
 
 typedef struct {
     PyObject_HEAD
@@ -30,6 +30,7 @@ typedef struct {
 static PyObject *blank;         /* object.__new__ */
 static PyObject *no_arguments;  /* () */
 static PyObject *copy_name;     /* "copy" */
+static PyObject *dict_name;     /* "__dict__" */
 static PyObject *bind_name;     /* "bind_function" */
 static PyObject *wrapped_name;  /* "__wrapped__" */
 
@@ -42,11 +43,18 @@ own(PyObject *object)
 
 /* --- the memo ----------------------------------------------------------------------- */
 
+/* Tells whether a type is one of the most common atoms. */
+static int
+is_common(PyTypeObject *kind)
+{
+    return kind == &PyUnicode_Type || kind == &PyBool_Type || kind == Py_TYPE(Py_None)
+        || kind == &PyLong_Type || kind == &PyFloat_Type;
+}
+
 static int
 is_atom(Core *self, PyTypeObject *kind)
 {
-    if (kind == &PyUnicode_Type || kind == &PyBool_Type || kind == Py_TYPE(Py_None)
-        || kind == &PyLong_Type || kind == &PyFloat_Type) {
+    if (is_common(kind)) {
         return 1;
     }
     if (kind == &PyList_Type || kind == &PyDict_Type || kind == &PyTuple_Type
@@ -99,33 +107,91 @@ handler_for(Core *self, PyTypeObject *kind)
     return handler;
 }
 
+static PyObject *copy_list(Core *, PyObject *);
+static PyObject *copy_dict(Core *, PyObject *);
+static PyObject *copy_tuple(Core *, PyObject *);
+static PyObject *copy_set(Core *, PyObject *);
+static PyObject *copy_function(Core *, PyObject *);
+
 static PyObject *
 copy_by_handler(Core *self, PyObject *value)
 {
-    if (self->depth >= DEEPEST) {
-        PyErr_SetString(PyExc_RecursionError, "what is copied is nested too deep");
-        return NULL;
-    }
     PyObject *handler = handler_for(self, Py_TYPE(value));
     if (handler == NULL) {
         return NULL;
     }
-    PyObject *made = NULL;
-    if (Py_EnterRecursiveCall(" while copying") == 0) {
-        PyObject *arguments[] = {(PyObject *)self, value};
-        self->depth++;
-        made = PyObject_Vectorcall(handler, arguments, 2, NULL);
-        self->depth--;
-        Py_LeaveRecursiveCall();
-    }
+    PyObject *arguments[] = {(PyObject *)self, value};
+    PyObject *made = PyObject_Vectorcall(handler, arguments, 2, NULL);
     Py_DECREF(handler);
     return made;
+}
+
+static PyObject *
+copy_anew(Core *self, PyObject *value)
+{
+    if (self->depth >= DEEPEST) {
+        PyErr_Format(PyExc_RecursionError,
+                     "things are nested more than %d levels deep; with RAMET_PURE_PYTHON=1 in the "
+                     "environment, Python's own limit is the only one", DEEPEST);
+        return NULL;
+    }
+    self->depth++;
+    PyTypeObject *kind = Py_TYPE(value);
+    /* As the table says too, but without asking it. */
+    PyObject *made = kind == &PyList_Type ? copy_list(self, value)
+        : kind == &PyDict_Type ? copy_dict(self, value)
+        : kind == &PyTuple_Type ? copy_tuple(self, value)
+        : kind == &PySet_Type ? copy_set(self, value)
+        : kind == &PyFunction_Type ? copy_function(self, value)
+        : copy_by_handler(self, value);
+    self->depth--;
+    return made;
+}
+
+/* Tells whether a function holds nothing and is known to reach nothing by name. */
+static int
+is_free(Core *self, PyObject *function)
+{
+    PyObject *attributes = ((PyFunctionObject *)function)->func_dict;
+    if (PyFunction_GET_CLOSURE(function) != NULL || PyFunction_GET_DEFAULTS(function) != NULL
+        || PyFunction_GET_KW_DEFAULTS(function) != NULL
+        || (attributes != NULL && PyDict_GET_SIZE(attributes) != 0)) {
+        return 0;
+    }
+    PyObject *key = PyLong_FromVoidPtr(PyFunction_GET_CODE(function));
+    if (key == NULL) {
+        return -1;
+    }
+    PyObject *names = PyDict_GetItemWithError(self->free, key);
+    Py_DECREF(key);
+    if (names == NULL && PyErr_Occurred()) {
+        return -1;
+    }
+    return names == PyFunction_GET_GLOBALS(function);
+}
+
+/* Tells whether a tuple holds common atoms only. */
+static int
+is_simple(PyObject *value)
+{
+    for (Py_ssize_t index = 0; index < PyTuple_GET_SIZE(value); index++) {
+        if (!is_common(Py_TYPE(PyTuple_GET_ITEM(value, index)))) {
+            return 0;
+        }
+    }
+    return 1;
 }
 
 static PyObject *
 copy(Core *self, PyObject *value)
 {
     int kept = is_atom(self, Py_TYPE(value));
+    if (kept == 0 && PyTuple_CheckExact(value)) {
+        kept = is_simple(value);
+    }
+    else if (kept == 0 && PyFunction_Check(value)) {
+        kept = is_free(self, value);
+    }
     if (kept != 0) {
         return kept < 0 ? NULL : own(value);
     }
@@ -133,21 +199,26 @@ copy(Core *self, PyObject *value)
     if (made != NULL || PyErr_Occurred()) {
         return made;
     }
-    return copy_by_handler(self, value);
+    return copy_anew(self, value);
 }
 
 /* --- attributes --------------------------------------------------------------------- */
 
-/* Tells whether only the source's attributes and their copy refer to an empty OrderedDict.
-   Then it needs no place in the memo. Modules of PyTorch have eleven of them each. */
+/* Tells whether an object is known to have nothing at an offset that its class tells. */
+static int
+has_none_at(PyObject *item, Py_ssize_t offset)
+{
+    return offset > 0 && *(PyObject **)((char *)item + offset) == NULL;
+}
+
+/* Tells whether only the source's attributes and their copy refer to an empty OrderedDict
+   without attributes. Then it needs no place in the memo. Modules of PyTorch have eleven. */
 static int
 is_alone(PyObject *item)
 {
-    if (!PyODict_CheckExact(item) || Py_REFCNT(item) != 2 || PyDict_GET_SIZE(item) != 0) {
-        return 0;
-    }
-    Py_ssize_t offset = Py_TYPE(item)->tp_weaklistoffset;
-    return offset > 0 && *(PyObject **)((char *)item + offset) == NULL;
+    return PyODict_CheckExact(item) && Py_REFCNT(item) == 2 && PyDict_GET_SIZE(item) == 0
+        && has_none_at(item, Py_TYPE(item)->tp_weaklistoffset)
+        && has_none_at(item, Py_TYPE(item)->tp_dictoffset);
 }
 
 static int
@@ -155,10 +226,12 @@ copy_fields(Core *self, PyObject *fields, PyObject *after)
 {
     PyObject *name, *item;
     Py_ssize_t position = 0;
-    int waiting = after != Py_None;
+    int waiting = after != NULL;
     while (PyDict_Next(fields, &position, &name, &item)) {
         if (waiting) {
+            Py_INCREF(name);
             int found = PyObject_RichCompareBool(name, after, Py_EQ);
+            Py_DECREF(name);
             if (found < 0) {
                 return -1;
             }
@@ -199,9 +272,10 @@ copy_attributes(Core *self, PyObject *value, PyObject *made)
         return -1;
     }
     /* Set last: code of the author's that runs meanwhile would change the source's. */
-    int failed = PyDict_Check(fields) ? copy_fields(self, fields, Py_None) : 0;
+    int failed = PyDict_Check(fields) ? copy_fields(self, fields, NULL) : 0;
     if (!failed) {
-        failed = PyObject_GenericSetDict(made, fields, NULL);
+        /* Not by PyObject_GenericSetDict, which leaves the old ones in place (Python 3.13). */
+        failed = PyObject_GenericSetAttr(made, dict_name, fields);
     }
     Py_DECREF(fields);
     return failed;
@@ -234,16 +308,24 @@ copy_dict_items(Core *self, PyObject *value, PyObject *made)
     if (PyDict_GET_SIZE(value) == 0) {
         return 0;
     }
-    PyObject *items = PyDict_Copy(value);
+    PyObject *key, *item;
+    Py_ssize_t position = 0;
+    int simple = PyDict_CheckExact(value);
+    while (simple && PyDict_Next(value, &position, &key, &item)) {
+        simple = is_common(Py_TYPE(key)) && is_common(Py_TYPE(item));
+    }
+    if (simple) {
+        return PyDict_Update(made, value);
+    }
+    PyObject *items = PyDict_Items(value);
     if (items == NULL) {
         return -1;
     }
-    PyObject *key, *item;
-    Py_ssize_t position = 0;
     int failed = 0;
-    while (!failed && PyDict_Next(items, &position, &key, &item)) {
-        PyObject *copied_key = copy(self, key);
-        PyObject *copied = copied_key == NULL ? NULL : copy(self, item);
+    for (Py_ssize_t index = 0; !failed && index < PyList_GET_SIZE(items); index++) {
+        PyObject *pair = PyList_GET_ITEM(items, index);
+        PyObject *copied_key = copy(self, PyTuple_GET_ITEM(pair, 0));
+        PyObject *copied = copied_key == NULL ? NULL : copy(self, PyTuple_GET_ITEM(pair, 1));
         failed = copied == NULL ? -1 : PyDict_SetItem(made, copied_key, copied);
         Py_XDECREF(copied_key);
         Py_XDECREF(copied);
@@ -346,6 +428,7 @@ copy_tuple(Core *self, PyObject *value)
     if (made == NULL) {
         return NULL;
     }
+    PyObject_GC_UnTrack(made); /* Otherwise the collector would show it before it is made. */
     int changed = 0;
     for (Py_ssize_t index = 0; index < size; index++) {
         PyObject *item = PyTuple_GET_ITEM(value, index);
@@ -357,6 +440,7 @@ copy_tuple(Core *self, PyObject *value)
         changed |= copied != item;
         PyTuple_SET_ITEM(made, index, copied);
     }
+    PyObject_GC_Track(made);
     if (!changed) {
         Py_DECREF(made);
         return own(value);
@@ -407,32 +491,13 @@ copy_set_object(Core *self, PyObject *value)
     return filled(self, value, made, copy_set_items, copy_attributes);
 }
 
-/* Tells whether a function holds nothing and is known to reach nothing by name. */
-static int
-is_free(Core *self, PyObject *function)
-{
-    PyObject *attributes = ((PyFunctionObject *)function)->func_dict;
-    if (PyFunction_GET_CLOSURE(function) != NULL || PyFunction_GET_DEFAULTS(function) != NULL
-        || PyFunction_GET_KW_DEFAULTS(function) != NULL
-        || (attributes != NULL && PyDict_GET_SIZE(attributes) != 0)) {
-        return 0;
-    }
-    PyObject *key = PyLong_FromVoidPtr(PyFunction_GET_CODE(function));
-    if (key == NULL) {
-        return -1;
-    }
-    PyObject *names = PyDict_GetItemWithError(self->free, key);
-    Py_DECREF(key);
-    if (names == NULL && PyErr_Occurred()) {
-        return -1;
-    }
-    return names == PyFunction_GET_GLOBALS(function);
-}
-
 /* Returns the method that one of Keras's wrappers holds, if all else is as known too. */
 static PyObject *
-wrapped_method(Core *self, PyObject *function)
+wrapped_method(PyObject *function)
 {
+#if PY_VERSION_HEX >= 0x030E0000
+    return NULL; /* There, annotations are functions too. */
+#endif
     PyObject *cells = PyFunction_GET_CLOSURE(function);
     PyObject *attributes = ((PyFunctionObject *)function)->func_dict;
     if (cells == NULL || PyTuple_GET_SIZE(cells) != 2 || attributes == NULL) {
@@ -448,14 +513,14 @@ wrapped_method(Core *self, PyObject *function)
     Py_ssize_t position = 0;
     int found = 0;
     while (PyDict_Next(attributes, &position, &name, &item)) {
-        if (item == method) {
-            found |= PyUnicode_Check(name) && PyUnicode_Compare(name, wrapped_name) == 0;
+        if (name == wrapped_name && item == method) {
+            found = 1;
         }
-        else if (is_atom(self, Py_TYPE(item)) <= 0) {
+        else if (!is_common(Py_TYPE(item))) {
             return NULL;
         }
     }
-    return found ? method : NULL;
+    return found ? own(method) : NULL;
 }
 
 /* Makes a function of the same code with another closure and other attributes. */
@@ -484,7 +549,7 @@ new_function(PyObject *function, PyObject *closure, PyObject *attributes)
     return made;
 }
 
-/* Returns the new cell of the layer, which both wrappers of a layer have. */
+/* Returns the new cell of a layer, which both of its wrappers have. */
 static PyObject *
 layer_cell(Core *self, PyObject *cell, PyObject *layer)
 {
@@ -495,27 +560,45 @@ layer_cell(Core *self, PyObject *cell, PyObject *layer)
     return filled(self, cell, PyCell_New(layer), NULL, NULL);
 }
 
+/* Returns the method of a new layer, which may have been copied by another way. */
+static PyObject *
+layer_method(Core *self, PyObject *method, PyObject *layer)
+{
+    PyObject *known = recall(self, method);
+    if (known != NULL || PyErr_Occurred()) {
+        return known;
+    }
+    PyObject *made = PyMethod_New(PyMethod_GET_FUNCTION(method), layer);
+    return filled(self, method, made, NULL, NULL);
+}
+
+/* Makes a wrapper anew, around the method of the new layer. */
 static PyObject *
 wrap_anew(Core *self, PyObject *function, PyObject *method, PyObject *layer)
 {
-    PyObject *cells = PyFunction_GET_CLOSURE(function), *closure = NULL, *made = NULL;
-    PyObject *attributes = PyDict_Copy(((PyFunctionObject *)function)->func_dict);
+    PyObject *bound = layer_method(self, method, layer);
+    if (bound == NULL) {
+        return NULL;
+    }
+    PyObject *closure = NULL, *attributes = NULL, *made = NULL;
+    PyObject *cells = PyFunction_GET_CLOSURE(function);
     PyObject *cell = layer_cell(self, PyTuple_GET_ITEM(cells, 0), layer);
-    PyObject *bound = PyMethod_New(PyMethod_GET_FUNCTION(method), layer);
-    PyObject *bound_cell = bound == NULL ? NULL : PyCell_New(bound);
-    if (cell != NULL && bound_cell != NULL) {
+    PyObject *bound_cell = cell == NULL ? NULL : PyCell_New(bound);
+    if (bound_cell != NULL) {
         closure = PyTuple_Pack(2, cell, bound_cell);
     }
-    if (closure != NULL && attributes != NULL && remember(self, method, bound) == 0
-        && PyDict_SetItem(attributes, wrapped_name, bound) == 0) {
-        made = filled(self, function, new_function(function, closure, attributes), NULL, NULL);
+    if (closure != NULL) {
+        attributes = PyDict_Copy(((PyFunctionObject *)function)->func_dict);
+    }
+    if (attributes != NULL && PyDict_SetItem(attributes, wrapped_name, bound) == 0) {
+        made = new_function(function, closure, attributes);
     }
     Py_XDECREF(attributes);
-    Py_XDECREF(cell);
-    Py_XDECREF(bound);
-    Py_XDECREF(bound_cell);
     Py_XDECREF(closure);
-    return made;
+    Py_XDECREF(bound_cell);
+    Py_XDECREF(cell);
+    Py_DECREF(bound);
+    return filled(self, function, made, NULL, NULL);
 }
 
 /* Copies one of the two closures that Keras puts into every layer, if it is as known. */
@@ -525,13 +608,16 @@ copy_wrapper(Core *self, PyObject *function)
     PyObject *key = PyLong_FromVoidPtr(PyFunction_GET_CODE(function));
     int known = key == NULL ? -1 : PySet_Contains(self->wrappers, key);
     Py_XDECREF(key);
-    PyObject *method = known > 0 ? wrapped_method(self, function) : NULL;
-    PyObject *layer = method == NULL ? NULL : recall(self, PyMethod_GET_SELF(method));
-    if (layer == NULL) {
+    PyObject *method = known > 0 ? wrapped_method(function) : NULL;
+    if (method == NULL) {
         return NULL;
     }
-    PyObject *made = wrap_anew(self, function, method, layer);
-    Py_DECREF(layer);
+    PyObject *made = NULL, *layer = recall(self, PyMethod_GET_SELF(method));
+    if (layer != NULL) {
+        made = wrap_anew(self, function, method, layer);
+        Py_DECREF(layer);
+    }
+    Py_DECREF(method);
     return made;
 }
 
@@ -559,7 +645,7 @@ fields_method(Core *self, PyObject *const *arguments, Py_ssize_t count)
         PyErr_SetString(PyExc_TypeError, "copy_fields takes a dict, and maybe a name");
         return NULL;
     }
-    if (copy_fields(self, arguments[0], count == 2 ? arguments[1] : Py_None) < 0) {
+    if (copy_fields(self, arguments[0], count == 2 ? arguments[1] : NULL) < 0) {
         return NULL;
     }
     Py_RETURN_NONE;
@@ -567,11 +653,19 @@ fields_method(Core *self, PyObject *const *arguments, Py_ssize_t count)
 
 /* --- ids ---------------------------------------------------------------------------- */
 
+/* Returns the ids of what the second of a pair holds. */
 static PyObject *
-ids_in(PyObject *store)
+ids_in(PyObject *pair)
 {
-    PyObject *items = PySequence_Fast(store, "a store of a tracker is a list");
-    PyObject *made = items == NULL ? NULL : PySet_New(NULL);
+    static const char *pairs = "a tracker has pairs of a test and a list";
+    PyObject *parts = PySequence_Fast(pair, pairs), *items = NULL, *made = NULL;
+    if (parts != NULL && PySequence_Fast_GET_SIZE(parts) != 2) {
+        PyErr_SetString(PyExc_ValueError, pairs);
+    }
+    else if (parts != NULL) {
+        items = PySequence_Fast(PySequence_Fast_GET_ITEM(parts, 1), pairs);
+        made = items == NULL ? NULL : PySet_New(NULL);
+    }
     for (Py_ssize_t index = 0; made != NULL && index < PySequence_Fast_GET_SIZE(items); index++) {
         PyObject *key = PyLong_FromVoidPtr(PySequence_Fast_GET_ITEM(items, index));
         if (key == NULL || PySet_Add(made, key) < 0) {
@@ -580,6 +674,7 @@ ids_in(PyObject *store)
         Py_XDECREF(key);
     }
     Py_XDECREF(items);
+    Py_XDECREF(parts);
     return made;
 }
 
@@ -589,21 +684,17 @@ ids_of(PyObject *module, PyObject *stores)
     if (!is_a(stores, &PyDict_Type)) {
         return NULL;
     }
-    PyObject *name, *pair;
-    Py_ssize_t position = 0;
-    PyObject *made = PyDict_New();
-    while (made != NULL && PyDict_Next(stores, &position, &name, &pair)) {
-        if (!PyTuple_Check(pair) || PyTuple_GET_SIZE(pair) != 2) {
-            PyErr_SetString(PyExc_TypeError, "a tracker has pairs of a test and a list");
-            Py_CLEAR(made);
-            break;
-        }
-        PyObject *ids = ids_in(PyTuple_GET_ITEM(pair, 1));
-        if (ids == NULL || PyDict_SetItem(made, name, ids) < 0) {
+    PyObject *items = PyDict_Items(stores);
+    PyObject *made = items == NULL ? NULL : PyDict_New();
+    for (Py_ssize_t index = 0; made != NULL && index < PyList_GET_SIZE(items); index++) {
+        PyObject *item = PyList_GET_ITEM(items, index);
+        PyObject *ids = ids_in(PyTuple_GET_ITEM(item, 1));
+        if (ids == NULL || PyDict_SetItem(made, PyTuple_GET_ITEM(item, 0), ids) < 0) {
             Py_CLEAR(made);
         }
         Py_XDECREF(ids);
     }
+    Py_XDECREF(items);
     return made;
 }
 
@@ -764,12 +855,13 @@ PyInit__core(void)
     blank = PyObject_GetAttrString((PyObject *)&PyBaseObject_Type, "__new__");
     no_arguments = PyTuple_New(0);
     copy_name = PyUnicode_InternFromString("copy");
+    dict_name = PyUnicode_InternFromString("__dict__");
     bind_name = PyUnicode_InternFromString("bind_function");
     wrapped_name = PyUnicode_InternFromString("__wrapped__");
     PyObject *kind = PyType_FromSpec(&spec);
     PyObject *module = PyModule_Create(&definition);
     if (blank == NULL || no_arguments == NULL || copy_name == NULL || bind_name == NULL
-        || wrapped_name == NULL || kind == NULL || module == NULL
+        || dict_name == NULL || wrapped_name == NULL || kind == NULL || module == NULL
         || PyModule_AddObjectRef(module, "Core", kind) < 0) {
         Py_XDECREF(kind);
         Py_XDECREF(module);

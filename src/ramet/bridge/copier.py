@@ -218,15 +218,15 @@ class Copier(StateCopier):
 
     def _set_attributes(self, source: Any, made: Any, attributes: dict[str, Any]) -> None:
         """Gives an operation copies of attributes, or what is made anew for a lock."""
-        fields, done = attributes.copy(), None
+        fields, done = attributes.copy(), ()
         while True:
             try:
-                self.copy_fields(fields, done)
+                self.copy_fields(fields, *done)
                 break
             except Uncopyable as problem:
-                done = self.failed
-                authored = _authored(done, attributes)
-                fields[done] = self._remade_attribute(source, authored, problem)
+                done = (self.failed,)
+                authored = _authored(self.failed, attributes)
+                fields[self.failed] = self._remade_attribute(source, authored, problem)
             except Exception as error:
                 error.add_note(f"while copying attribute '{self.failed}' of '{made.name}'")
                 raise

@@ -5,12 +5,34 @@ used where it could be compiled, unless RAMET_PURE_PYTHON is set. Both are teste
 """
 
 import contextlib
+import inspect
 import os
 import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 MISSING: Any = object()
+
+ATOMS: frozenset[type] = frozenset(
+    {
+        type(None),
+        bool,
+        int,
+        float,
+        complex,
+        str,
+        bytes,
+        type,
+        range,
+        type(Ellipsis),
+        type(NotImplemented),
+        types.ModuleType,
+        types.CodeType,
+        property,
+        inspect.Signature,
+    }
+)
+"""Types whose instances never change, so that a copy can have the same one."""
 
 Handler = Callable[[Any, Any], Any]
 """What copies an object of some kind, for a copier. A function, not a method bound to one."""
@@ -54,12 +76,12 @@ class Core:
         copied = self.memo.get(id(value), MISSING)
         return copied if copied is not MISSING else self.handlers[kind](self, value)
 
-    def copy_fields(self, fields: dict[Any, Any], after: Any = None) -> None:
+    def copy_fields(self, fields: dict[Any, Any], after: Any = MISSING) -> None:
         """Puts copies into the place of what a dict holds that nobody else has.
 
         After one name only, if there is one.
         """
-        waiting = after is not None
+        waiting = after is not MISSING
         for name, item in fields.items():
             if waiting:
                 waiting = name != after
@@ -165,13 +187,14 @@ class Core:
             made_layer is None
             or type(method) is not types.MethodType
             or method.__self__ is not layer
-            or held.get("__wrapped__") is not method
             or function.__kwdefaults__
-            or not all(item is method or type(item) in self.atoms for item in held.values())
+            or held.get("__wrapped__") is not method
+            or {type(item) for name, item in held.items() if name != "__wrapped__"} - self.atoms
         ):
             return None
         made_cell = self.memo.setdefault(id(layer_cell), types.CellType(made_layer))
-        made_method = self.memo[id(method)] = types.MethodType(method.__func__, made_layer)
+        new_method = types.MethodType(method.__func__, made_layer)
+        made_method = self.memo.setdefault(id(method), new_method)
         closure = (made_cell, types.CellType(made_method))
         made = self.memo[id(function)] = new_function(function, function.__globals__, closure)
         made.__defaults__ = function.__defaults__

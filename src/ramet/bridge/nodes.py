@@ -27,6 +27,7 @@ class NodeCopier(PlainCopier):
         self.waiting_nodes: deque[Any] = deque()
         self.operations: list[tuple[Any, Any]] = []
         self._doubles: list[tuple[Any, Any]] = []
+        self._own_history: Any = None
 
     def settle_calls(self) -> None:
         """Puts the calls of every operation into the order in which they were made."""
@@ -38,8 +39,13 @@ class NodeCopier(PlainCopier):
             vars(tensor)[internals.HISTORY] = vars(original)[internals.HISTORY]
 
     def _tensor(self, value: Any) -> Any:
-        made = self.copy_object(value)
-        operation, place, index = value.__dict__[internals.HISTORY]
+        history = value.__dict__.get(internals.HISTORY, internals.NO_HISTORY)
+        around, self._own_history = self._own_history, history
+        try:
+            made = self.copy_object(value)
+        finally:
+            self._own_history = around
+        operation, place, index = history
         if operation is not None:
             original = internals.calls_of(operation)[place].outputs[index]
             if original is not value:
@@ -47,7 +53,9 @@ class NodeCopier(PlainCopier):
         return made
 
     def _history(self, history: Any) -> Any:
-        """Copies what a tensor knows of the call that made it."""
+        """Copies what a tensor knows of the call that made it. Elsewhere it is just a tuple."""
+        if history is not self._own_history:
+            return self._named_tuple(history)
         operation, place, index = history
         if operation is None:
             return history

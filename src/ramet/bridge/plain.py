@@ -6,7 +6,6 @@ The memo is what keeps sharing: whatever is reached twice is copied once.
 import copyreg
 import enum
 import functools
-import inspect
 import io
 import operator
 import pickle
@@ -20,29 +19,7 @@ from typing import Any
 import numpy as np
 
 from ramet.bridge import functions, internals
-from ramet.bridge.core import Core, Handler, blank, set_attribute
-
-ATOMS: frozenset[type] = frozenset(
-    {
-        type(None),
-        bool,
-        int,
-        float,
-        complex,
-        str,
-        bytes,
-        type,
-        range,
-        type(Ellipsis),
-        type(NotImplemented),
-        types.ModuleType,
-        types.CodeType,
-        property,
-        inspect.Signature,
-    }
-)
-"""Types whose instances never change, so that a copy can have the same one."""
-
+from ramet.bridge.core import ATOMS, Core, Handler, blank, set_attribute
 
 _CACHED = type(functools.lru_cache(len))
 """The class of functions with a cache, which has no public name."""

@@ -5,9 +5,8 @@ from typing import Any
 import keras
 
 from ramet.bridge import internals
-from ramet.bridge.core import Handler, blank, set_attribute
+from ramet.bridge.core import ATOMS, Handler, blank, set_attribute
 from ramet.bridge.foreign import ForeignCopier
-from ramet.bridge.plain import ATOMS
 from ramet.bridge.values import ValueCopies
 
 

@@ -143,7 +143,7 @@ def live_attributes(obj: Any) -> dict[str, Any]:
 
 def is_record(name: str) -> bool:
     """Tells whether an attribute is TensorFlow's own record of others."""
-    return name.startswith("_self_")
+    return str(name).startswith("_self_")
 
 
 def set_state(obj: Any, state: Any) -> None:
