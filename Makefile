@@ -20,7 +20,7 @@ DEMO_VENV := .venv-demo
 OLDEST_VENV := .venv-oldest
 LOGS := build/test
 # What an environment is made from.
-MADE_FROM := pyproject.toml constraints.txt src/ramet/bridge/_core.c
+MADE_FROM := pyproject.toml constraints.txt src/ramet/bridge/_core.c src/ramet/bridge/_memo.h
 
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 export PIP_DISABLE_PIP_VERSION_CHECK := 1

@@ -1,10 +1,12 @@
 """Odd things that layers hold, and that once came out wrong in a copy."""
 
 import collections
+import copy
 import dataclasses
 import functools
 import threading
 import weakref
+from xml.etree import ElementTree as ET
 
 import keras
 import numpy as np
@@ -522,3 +524,39 @@ def test_things_nested_without_end_are_an_error():
         deep = [deep]
     with pytest.raises(RecursionError):
         copied(Box(deep=deep))
+
+
+class Itself:
+    """Copies itself, and what it holds by `copy.deepcopy`."""
+
+    def __init__(self, **held):
+        vars(self).update(held)
+
+    def __deepcopy__(self, memo):
+        assert type(memo) is dict
+        made = memo[id(self)] = type(self)()
+        memo["a key of its own"] = 1
+        vars(made).update({name: copy.deepcopy(held, memo) for name, held in vars(self).items()})
+        return made
+
+
+def test_objects_that_copy_themselves_share_with_all_others():
+    shared, second = Box(name="shared"), Box(name="second")
+    holder = Holder()
+    first = Itself(box=second, holder=[holder])
+    vars(holder).update(before=shared, itself=first, after=second)
+    holder.later, holder.pair = Itself(box=shared, first=first), [first, second]
+    made = ramet.clone(small(holder)).layers[0]
+    assert made.itself.holder[0] is made
+    assert made.itself.box is made.after is made.pair[1]
+    assert made.later.box is made.before
+    assert made.later.first is made.itself is made.pair[0]
+    assert made.after is not second
+    assert made.before is not shared
+
+
+def test_an_element_of_a_document_copies_itself():
+    element = ET.fromstring("<a><b/></a>")  # noqa: S314  written here
+    made = copied(Box(element=element, again=[element]))
+    assert made.element is made.again[0] is not element
+    assert ET.tostring(made.element) == ET.tostring(element)

@@ -680,3 +680,88 @@ def test_a_core_that_was_never_set_up_is_an_error_and_no_crash():
         with pytest.raises((AttributeError, KeyError, TypeError)):
             use([Plain()])
     assert bare.copy(1) == 1
+
+
+@both
+def test_the_memo_is_like_a_dict_of_ids(kind):
+    memo, like = new(kind).memo, {}
+    things = [Plain(n=n) for n in range(2000)]
+    for number, thing in enumerate(things):
+        memo[id(thing)] = like[id(thing)] = number
+        assert memo.setdefault(id(thing), "other") == number
+    for thing in things[::3]:
+        del memo[id(thing)], like[id(thing)]
+    for thing in things[::6]:
+        assert memo.setdefault(id(thing), "again") == like.setdefault(id(thing), "again")
+    for thing in things[1::5]:
+        memo[id(thing)] = like[id(thing)] = "changed"
+    for thing in things:
+        key = id(thing)
+        assert (key in memo) == (key in like)
+        assert memo.get(key) == like.get(key)
+        assert memo.get(key, 1) == like.get(key, 1)
+    assert sorted(map(str, memo.values())) == sorted(map(str, like.values()))
+    for missing in (1, 0, id(things[3])):
+        with pytest.raises(KeyError):
+            memo[missing]
+        with pytest.raises(KeyError):
+            del memo[missing]
+
+
+needs_c = pytest.mark.skipif(not COMPILED, reason="there is no compiler, or Python is asked for")
+
+
+@needs_c
+def test_the_memo_tells_what_was_written_last():
+    memo = new(core.Core).memo
+    first, second = Plain(), Plain()
+    memo[id(first)] = 1
+    place = memo.written
+    memo[id(second)] = 2
+    assert memo.since(place) == {id(second): 2}
+    memo[id(first)] = 3
+    assert memo.since(place) == {id(second): 2, id(first): 3}
+    assert memo.since(0) == memo.since(-5) == memo.since(place)
+    del memo[id(second)]
+    assert memo.since(0) == {id(first): 3}
+    assert memo.since(1000) == {}
+
+
+@needs_c
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda memo: memo["name"],
+        lambda memo: memo.get("name"),
+        lambda memo: memo.get(),
+        lambda memo: memo.get(1, 2, 3),
+        lambda memo: memo.setdefault(1),
+        lambda memo: memo.setdefault("name", 1),
+        lambda memo: memo.since("name"),
+        lambda memo: memo.__setitem__("name", 1),
+        lambda memo: memo.__delitem__("name"),
+        lambda memo: "name" in memo,
+        lambda memo: memo[1 << 200],
+    ],
+)
+def test_the_memo_refuses_what_is_no_id(wrong):
+    with pytest.raises((TypeError, OverflowError)):
+        wrong(new(core.Core).memo)
+
+
+@needs_c
+def test_the_memo_holds_what_it_knows_and_lets_go_of_it():
+    class Thing:
+        pass
+
+    memo = type(new(core.Core).memo)()
+    thing, other = Thing(), Thing()
+    gone = weakref.ref(thing), weakref.ref(other)
+    memo[1], memo[2] = thing, other
+    del thing, other
+    memo[1] = 0
+    assert [reference() is None for reference in gone] == [True, False]
+    gone[1]().memo = memo
+    del memo
+    gc.collect()
+    assert gone[1]() is None

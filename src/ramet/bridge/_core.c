@@ -12,6 +12,8 @@
 #include <Python.h>
 #include <structmember.h>
 
+#include "_memo.h"
+
 /* How deep things may be nested inside of each other, whatever Python's own limit is:
    each level takes some of the machine's stack. */
 #define DEEPEST 1000
@@ -20,7 +22,7 @@ typedef struct {
     PyObject_HEAD
     PyObject *handlers;
     PyObject *atoms;
-    PyObject *memo;
+    Memo *memo;
     PyObject *free;
     PyObject *wrappers;
     PyObject *failed;
@@ -67,28 +69,11 @@ is_atom(Core *self, PyTypeObject *kind)
     return found;
 }
 
-static int
-remember(Core *self, PyObject *value, PyObject *made)
-{
-    PyObject *key = PyLong_FromVoidPtr(value);
-    if (key == NULL) {
-        return -1;
-    }
-    int failed = PyDict_SetItem(self->memo, key, made);
-    Py_DECREF(key);
-    return failed;
-}
-
-/* Returns the copy that is known, or NULL, with or without an error. */
+/* Returns the copy that is known, or NULL, without an error. */
 static PyObject *
 recall(Core *self, PyObject *value)
 {
-    PyObject *key = PyLong_FromVoidPtr(value);
-    if (key == NULL) {
-        return NULL;
-    }
-    PyObject *found = PyDict_GetItemWithError(self->memo, key);
-    Py_DECREF(key);
+    PyObject *found = memo_find(self->memo, value);
     Py_XINCREF(found);
     return found;
 }
@@ -196,10 +181,7 @@ copy(Core *self, PyObject *value)
         return kept < 0 ? NULL : own(value);
     }
     PyObject *made = recall(self, value);
-    if (made != NULL || PyErr_Occurred()) {
-        return made;
-    }
-    return copy_anew(self, value);
+    return made != NULL ? made : copy_anew(self, value);
 }
 
 /* --- attributes --------------------------------------------------------------------- */
@@ -370,7 +352,7 @@ filled(Core *self, PyObject *value, PyObject *made, filler items, filler attribu
     if (made == NULL) {
         return NULL;
     }
-    if (remember(self, value, made) < 0
+    if (memo_write(self->memo, value, made) < 0
         || (items != NULL && items(self, value, made) < 0)
         || (attributes != NULL && attributes(self, value, made) < 0)) {
         Py_DECREF(made);
@@ -447,7 +429,7 @@ copy_tuple(Core *self, PyObject *value)
     }
     /* A tuple can hold itself only through something that was copied above. */
     PyObject *known = recall(self, value);
-    if (known != NULL || PyErr_Occurred()) {
+    if (known != NULL) {
         Py_DECREF(made);
         return known;
     }
@@ -554,10 +536,7 @@ static PyObject *
 layer_cell(Core *self, PyObject *cell, PyObject *layer)
 {
     PyObject *known = recall(self, cell);
-    if (known != NULL || PyErr_Occurred()) {
-        return known;
-    }
-    return filled(self, cell, PyCell_New(layer), NULL, NULL);
+    return known != NULL ? known : filled(self, cell, PyCell_New(layer), NULL, NULL);
 }
 
 /* Returns the method of a new layer, which may have been copied by another way. */
@@ -565,7 +544,7 @@ static PyObject *
 layer_method(Core *self, PyObject *method, PyObject *layer)
 {
     PyObject *known = recall(self, method);
-    if (known != NULL || PyErr_Occurred()) {
+    if (known != NULL) {
         return known;
     }
     PyObject *made = PyMethod_New(PyMethod_GET_FUNCTION(method), layer);
@@ -709,7 +688,7 @@ core_new(PyTypeObject *kind, PyObject *args, PyObject *kwargs)
     }
     self->handlers = PyDict_New();
     self->atoms = PySet_New(NULL);
-    self->memo = PyDict_New();
+    self->memo = (Memo *)memo_new(memo_type, NULL, NULL);
     self->free = PyDict_New();
     self->wrappers = PyFrozenSet_New(NULL);
     self->failed = own(Py_None);
@@ -858,11 +837,13 @@ PyInit__core(void)
     dict_name = PyUnicode_InternFromString("__dict__");
     bind_name = PyUnicode_InternFromString("bind_function");
     wrapped_name = PyUnicode_InternFromString("__wrapped__");
-    PyObject *kind = PyType_FromSpec(&spec);
+    memo_type = (PyTypeObject *)PyType_FromSpec(&memo_spec);
+    PyObject *kind = memo_type == NULL ? NULL : PyType_FromSpec(&spec);
     PyObject *module = PyModule_Create(&definition);
     if (blank == NULL || no_arguments == NULL || copy_name == NULL || bind_name == NULL
         || dict_name == NULL || wrapped_name == NULL || kind == NULL || module == NULL
-        || PyModule_AddObjectRef(module, "Core", kind) < 0) {
+        || PyModule_AddObjectRef(module, "Core", kind) < 0
+        || PyModule_AddObjectRef(module, "Memo", (PyObject *)memo_type) < 0) {
         Py_XDECREF(kind);
         Py_XDECREF(module);
         return NULL;

@@ -250,11 +250,12 @@ class Copier(StateCopier):
             if name not in internals.TRACKING_FIELDS:
                 self._copy_items(value)
         absent = {id(layer): object() for layer in dropped if id(layer) not in self.memo}
-        self.memo.update(absent)
+        for key, stand_in in absent.items():
+            self.memo[key] = stand_in
         self._set_attributes(source, made, rest)
         internals.untrack(made, [*absent.values()])
         for key in absent:
-            del self.memo[key]
+            self.forget(key)
 
     def _copy_items(self, value: Any) -> None:
         """Copies what a tracked collection holds, but not the tracker that it reports to."""

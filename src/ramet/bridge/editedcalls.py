@@ -103,7 +103,8 @@ class EditedCalls:
             made = self._builder.replay(self._graph, call, self._tensors)
             self._builder.count(made[0])
         if clean:
-            self._memo.update(zip(map(id, sources), made, strict=True))
+            for source, copy in zip(sources, made, strict=True):
+                self._memo[id(source)] = copy
             self._used.add(id(call.origin.node))
         for index, (tensor, spec) in enumerate(zip(made, call.outputs, strict=True)):
             ref = Ref(call.name, index)

@@ -14,6 +14,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Iterable
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,8 @@ class PlainCopier(Core):
         """Starts with nothing copied."""
         super().__init__(handlers_of(type(self)), set(ATOMS), internals.WRAPPERS)
         self._kept: list[Any] = []
+        self._known: dict[Any, Any] = {}
+        self._written = 0
 
     @classmethod
     def exact_handlers(cls) -> dict[type, Handler]:
@@ -242,7 +245,7 @@ class PlainCopier(Core):
     def _by_reduction(self, value: Any) -> Any:
         """Copies any other object the way `copy.deepcopy` would, with this memo."""
         if hasattr(type(value), "__deepcopy__"):
-            return self.memo.setdefault(id(value), value.__deepcopy__(self.memo))
+            return self.memo.setdefault(id(value), self._copied_by_itself(value))
         registered = copyreg.dispatch_table.get(type(value))
         try:
             reduced = registered(value) if registered else value.__reduce_ex__(4)
@@ -261,6 +264,27 @@ class PlainCopier(Core):
         for key, item in self._keep(pairs):
             made[self.copy(key)] = self.copy(item)
         return made
+
+    def _copied_by_itself(self, value: Any) -> Any:
+        """Lets an object copy itself, which needs a dict of the copies, and may add to it."""
+        memo: Any = self.memo
+        if type(memo) is dict:
+            return value.__deepcopy__(memo)
+        known = self._known
+        known.update(memo.since(self._written))
+        size = len(known)
+        try:
+            return value.__deepcopy__(known)
+        finally:
+            for key, made in [*islice(reversed(known.items()), max(len(known) - size, 0))][::-1]:
+                if type(key) is int:
+                    memo[key] = made
+            self._written = memo.written
+
+    def forget(self, key: int) -> None:
+        """Lets a copy be made anew, by the id of its source."""
+        del self.memo[key]
+        self._known.pop(key, None)
 
     def _keep(self, items: Iterable[Any] | None) -> list[Any]:
         """Lets things live as long as the memo knows them by their ids."""
