@@ -43,7 +43,7 @@ own(PyObject *object)
     return object;
 }
 
-/* --- the memo ----------------------------------------------------------------------- */
+/* --- what is known ------------------------------------------------------------------ */
 
 /* Tells whether a type is one of the most common atoms. */
 static int
@@ -437,6 +437,13 @@ copy_tuple(Core *self, PyObject *value)
 }
 
 static PyObject *
+make_empty(Core *self, PyObject *value)
+{
+    PyObject *made = PyObject_CallOneArg(blank, (PyObject *)Py_TYPE(value));
+    return filled(self, value, made, NULL, NULL);
+}
+
+static PyObject *
 copy_object(Core *self, PyObject *value)
 {
     PyObject *made = PyObject_CallOneArg(blank, (PyObject *)Py_TYPE(value));
@@ -781,6 +788,7 @@ static PyGetSetDef properties[] = {
 };
 
 static PyMethodDef methods[] = {
+    {"make_empty", (PyCFunction)make_empty, METH_O, NULL},
     {"copy", (PyCFunction)copy, METH_O, NULL},
     {"copy_fields", (PyCFunction)(void (*)(void))fields_method, METH_FASTCALL, NULL},
     {"copy_list", (PyCFunction)copy_list, METH_O, NULL},

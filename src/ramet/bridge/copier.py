@@ -15,7 +15,7 @@ from typing import Any
 import keras
 
 from ramet.bridge import internals
-from ramet.bridge.core import Handler, blank, set_attribute
+from ramet.bridge.core import Handler, set_attribute
 from ramet.bridge.plain import Uncopyable
 from ramet.bridge.remake import remake
 from ramet.bridge.state import StateCopier
@@ -163,8 +163,7 @@ class Copier(StateCopier):
         return made
 
     def _empty_operation(self, value: Any) -> Any:
-        made = blank(type(value))
-        self.memo[id(value)] = made
+        made = self.make_empty(value)
         fields, held = made.__dict__, value.__dict__
         fields["name"] = value.name
         for name in internals.NODE_LISTS:
@@ -231,9 +230,8 @@ class Copier(StateCopier):
                 error.add_note(f"while copying attribute '{self.failed}' of '{made.name}'")
                 raise
         # Not before: code of the author's that runs meanwhile would change the source's.
-        for name, value in made.__dict__.items():
-            if name not in fields:
-                fields[name] = value
+        if not made.__dict__.keys() <= fields.keys():
+            fields |= {n: value for n, value in made.__dict__.items() if n not in fields}
         set_attribute(made, "__dict__", fields)
 
     def _set_most_attributes(

@@ -126,10 +126,14 @@ class Core:
             made.add(self.copy(item))
         return made
 
+    def make_empty(self, value: Any) -> Any:
+        """Makes an empty object of the same class, which is the copy."""
+        made = self.memo[id(value)] = blank(type(value))
+        return made
+
     def copy_object(self, value: Any) -> Any:
         """Copies an object by its attributes, none of which are in slots."""
-        made = blank(type(value))
-        self.memo[id(value)] = made
+        made = self.make_empty(value)
         self._copy_attributes(value, made)
         return made
 

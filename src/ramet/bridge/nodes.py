@@ -10,7 +10,6 @@ from collections import deque
 from typing import Any
 
 from ramet.bridge import internals
-from ramet.bridge.core import blank
 from ramet.bridge.plain import PlainCopier, Uncopyable
 from ramet.errors import CopyError
 
@@ -64,16 +63,14 @@ class NodeCopier(PlainCopier):
 
     def bare_tensor(self, value: Any) -> None:
         """Copies a tensor, but not the call that made it."""
-        made = blank(type(value))
-        self.memo[id(value)] = made
+        made = self.make_empty(value)
         held = {**value.__dict__, internals.HISTORY: internals.NO_HISTORY}
         made.__dict__.update({name: self.copy(item) for name, item in held.items()})
 
     def _node(self, value: Any) -> Any:
-        made = blank(type(value))
-        self.memo[id(value)] = made
-        made.operation = self.copy(value.operation)
-        self._places[id(made)] = internals.add_call(made.operation, made)
+        made = self.make_empty(value)
+        operation = made.operation = self.copy(value.operation)
+        self._places[id(made)] = internals.add_call(operation, made)
         self.order[id(made)] = internals.node_index(value)
         self.waiting_nodes.append(value)
         return made

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from ramet.bridge import functions, internals
-from ramet.bridge.core import ATOMS, Core, Handler, blank, set_attribute
+from ramet.bridge.core import ATOMS, Core, Handler, set_attribute
 
 _CACHED = type(functools.lru_cache(len))
 """The class of functions with a cache, which has no public name."""
@@ -229,8 +229,7 @@ class PlainCopier(Core):
         slots = internals.slots_of(type(value))
         if not slots:
             return self.copy_object(value)
-        made = blank(type(value))
-        self.memo[id(value)] = made
+        made = self.make_empty(value)
         for name in slots:
             if hasattr(value, name):
                 set_attribute(made, name, self.copy(getattr(value, name)))

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 
 from ramet.bridge import internals
-from ramet.bridge.core import ATOMS, Handler, blank, set_attribute
+from ramet.bridge.core import ATOMS, Handler, set_attribute
 from ramet.bridge.foreign import ForeignCopier
 from ramet.bridge.values import ValueCopies
 
@@ -99,8 +99,7 @@ class StateCopier(ForeignCopier):
         if self.keeps_state():
             self.keep_kind(type(value))
             return value
-        made = blank(type(value))
-        self.memo[id(value)] = made
+        made = self.make_empty(value)
         self._variables.append((value, made))
         held = value.__dict__
         fields = held | {internals.VARIABLE_VALUE: None}

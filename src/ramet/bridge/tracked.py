@@ -4,7 +4,7 @@ from collections import OrderedDict
 from typing import Any
 
 from ramet.bridge import internals
-from ramet.bridge.core import Handler, blank, ids_of, set_attribute
+from ramet.bridge.core import Handler, ids_of, set_attribute
 from ramet.bridge.nodes import NodeCopier
 
 
@@ -23,8 +23,7 @@ class TrackedCopier(NodeCopier):
         )
 
     def _tracker(self, value: Any) -> Any:
-        made = blank(type(value))
-        self.memo[id(value)] = made
+        made = self.make_empty(value)
         fields = value.__dict__ | {internals.STORED_IDS: None}
         self.copy_fields(fields)
         fields[internals.STORED_IDS] = ids_of(fields[internals.STORES])
