@@ -167,6 +167,10 @@ def test_a_tuple_that_holds_itself_through_a_list_is_one_in_the_copy(kind):
 def test_a_tuple_of_what_is_kept_is_kept(kind):
     value = (1, ("a", None), 2.5)
     assert new(kind).copy(value) is value
+    assert new(kind).copy_tuple(value) is value
+    tracked = gc.is_tracked(())
+    assert new(kind).copy_tuple(()) == ()
+    assert gc.is_tracked(()) == tracked
 
 
 @both

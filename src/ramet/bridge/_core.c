@@ -406,6 +406,9 @@ copy_tuple(Core *self, PyObject *value)
         return NULL;
     }
     Py_ssize_t size = PyTuple_GET_SIZE(value);
+    if (size == 0) {
+        return own(value); /* There is only one. */
+    }
     PyObject *made = PyTuple_New(size);
     if (made == NULL) {
         return NULL;
