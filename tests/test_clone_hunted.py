@@ -533,9 +533,9 @@ class Itself:
         vars(self).update(held)
 
     def __deepcopy__(self, memo):
-        assert type(memo) is dict
+        assert isinstance(memo, dict)
         made = memo[id(self)] = type(self)()
-        memo["a key of its own"] = 1
+        memo["a key of its own"] = memo[1 << 100] = memo[-1] = 1
         vars(made).update({name: copy.deepcopy(held, memo) for name, held in vars(self).items()})
         return made
 
@@ -560,3 +560,21 @@ def test_an_element_of_a_document_copies_itself():
     made = copied(Box(element=element, again=[element]))
     assert made.element is made.again[0] is not element
     assert ET.tostring(made.element) == ET.tostring(element)
+
+
+class Renewing(Itself):
+    """Says what the copy of another is, whatever it was before."""
+
+    def __deepcopy__(self, memo):
+        made = memo[id(self)] = type(self)()
+        made.other = memo[id(self.other)] = Box(name="new")
+        return made
+
+
+def test_an_object_that_copies_itself_may_say_what_others_become():
+    other = Box(name="old")
+    holder = Holder()
+    vars(holder).update(before=other, itself=Renewing(other=other), after=[other])
+    made = ramet.clone(small(holder)).layers[0]
+    assert made.before.name == "old"
+    assert made.after[0] is made.itself.other

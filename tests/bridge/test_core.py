@@ -384,6 +384,12 @@ def test_an_empty_ordered_dict_that_others_know_is_remembered(kind):
 
 
 @both
+def test_a_core_alone_keeps_functions(kind):
+    copier = kind({types.FunctionType: kind.copy_function}, set(ATOMS), frozenset())
+    assert copier.copy(same) is same
+
+
+@both
 def test_functions_that_reach_nothing_are_kept_and_others_bound(kind):
     copier = new(kind)
     free = eval("lambda x: x", {})  # noqa: S307  a scope of its own

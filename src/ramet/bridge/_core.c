@@ -628,6 +628,12 @@ copy_function(Core *self, PyObject *value)
 }
 
 static PyObject *
+bind_function(Core *self, PyObject *value)
+{
+    return own(value);
+}
+
+static PyObject *
 fields_method(Core *self, PyObject *const *arguments, Py_ssize_t count)
 {
     if (count < 1 || count > 2 || !PyDict_Check(arguments[0])) {
@@ -803,6 +809,7 @@ static PyMethodDef methods[] = {
     {"copy_dict_object", (PyCFunction)copy_dict_object, METH_O, NULL},
     {"copy_set_object", (PyCFunction)copy_set_object, METH_O, NULL},
     {"copy_function", (PyCFunction)copy_function, METH_O, NULL},
+    {"bind_function", (PyCFunction)bind_function, METH_O, NULL},
     {NULL},
 };
 

@@ -9,6 +9,7 @@ import functools
 import io
 import operator
 import pickle
+import sys
 import types
 import weakref
 from collections import OrderedDict
@@ -21,6 +22,9 @@ import numpy as np
 
 from ramet.bridge import functions, internals
 from ramet.bridge.core import ATOMS, Core, Handler, set_attribute
+
+_LARGEST = 2 * sys.maxsize + 1
+"""The largest number that can be an id."""
 
 _CACHED = type(functools.lru_cache(len))
 """The class of functions with a cache, which has no public name."""
@@ -54,6 +58,22 @@ handlers_of = functools.cache(Handlers)
 """The one table of a class of copiers."""
 
 
+class _Known(dict[Any, Any]):
+    """Copies by the ids of their sources, for objects that copy themselves.
+
+    What they write here, the memo knows at once.
+    """
+
+    def __init__(self, memo: dict[int, Any]) -> None:
+        super().__init__()
+        self._memo = memo
+
+    def __setitem__(self, key: Any, made: Any) -> None:
+        super().__setitem__(key, made)
+        if type(key) is int and 0 <= key <= _LARGEST:
+            self._memo[key] = made
+
+
 class PlainCopier(Core):
     """Copies containers, functions, arrays, and objects that can be reduced."""
 
@@ -61,7 +81,7 @@ class PlainCopier(Core):
         """Starts with nothing copied."""
         super().__init__(handlers_of(type(self)), set(ATOMS), internals.WRAPPERS)
         self._kept: list[Any] = []
-        self._known: dict[Any, Any] = {}
+        self._known = _Known(self.memo)
         self._written = 0
 
     @classmethod
@@ -275,9 +295,9 @@ class PlainCopier(Core):
         try:
             return value.__deepcopy__(known)
         finally:
-            for key, made in [*islice(reversed(known.items()), max(len(known) - size, 0))][::-1]:
-                if type(key) is int:
-                    memo[key] = made
+            # What was written past `__setitem__`, as code in C does.
+            for key in [*islice(reversed(known), max(len(known) - size, 0))][::-1]:
+                known[key] = known[key]
             self._written = memo.written
 
     def forget(self, key: int) -> None:
