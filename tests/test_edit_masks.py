@@ -346,3 +346,116 @@ def test_operations_that_only_serve_masks_are_not_edited():
     name = next(name for name in graph.layers if "not_equal" in name)
     with pytest.raises(ramet.GraphError, match=r"only serves masks.*'embedding'"):
         graph.remove(name)
+
+
+# --- masks that are computed from what an edit changed ---
+
+
+class FromWeight(layers.Layer):
+    """Makes a mask from its input and its weight."""
+
+    def build(self, shape):
+        del shape
+        self.limit = self.add_weight(shape=(), initializer="zeros", name="limit")
+
+    def call(self, x):
+        return x + self.limit
+
+    def compute_mask(self, inputs, mask=None):
+        del mask
+        return ops.any(inputs > self.limit, axis=-1)
+
+
+class Zeroed(layers.Layer):
+    """Puts zeros in the place of fives, and keeps the dtype."""
+
+    def call(self, x):
+        return ops.where(ops.equal(x, 5), ops.zeros_like(x), x)
+
+    def compute_output_spec(self, x):
+        return keras.KerasTensor(x.shape, x.dtype)
+
+
+def two_rows():
+    rng = np.random.default_rng(3)
+    rows = [rng.integers(0, 6, (4, 6)).astype("int32") for _ in range(2)]
+    rows[0][1] = 0  # all of it masked
+    rows[1][2] = 0
+    return rows
+
+
+def masked_model():
+    a, b = (keras.Input((6,), dtype="int32", name=name) for name in "ab")
+    embedded = layers.Embedding(9, 4, mask_zero=True, name="embed")(a)
+    dropped = layers.Dropout(0.1, name="drop")(embedded)
+    return keras.Model([a, b], layers.LSTM(3, name="lstm")(dropped))
+
+
+def test_a_mask_is_computed_from_the_new_input():
+    model, (a, b) = masked_model(), two_rows()
+    embed, lstm = model.get_layer("embed"), model.get_layer("lstm")
+    graph = ramet.trace(model)
+
+    def by_hand(x):
+        return array(lstm(embed(x)))
+
+    zeroed = np.where(a == 5, 0, a)
+    for edited, x in (
+        (graph.rewire("embed", 0, "b"), b),
+        (graph.insert_before("embed", Zeroed()), zeroed),
+        (graph.insert_after("a", Zeroed()), zeroed),
+        (graph.insert_on("embed", 0, Zeroed()).insert_before("embed", Zeroed()), zeroed),
+    ):
+        assert np.array_equal(array(edited.build()([a, b])), by_hand(x)), edited.journal
+    other = graph.rewire("embed", 0, "b").flatten().prefix("p_").build()
+    assert np.array_equal(array(other([a, b])), by_hand(b))
+
+
+def test_a_mask_that_a_loaded_model_computes_follows_too(tmp_path):
+    masked_model().save(tmp_path / "m.keras")
+    model, (a, b) = keras.models.load_model(tmp_path / "m.keras"), two_rows()
+    edited = ramet.trace(model).rewire("embed", 0, "b").build()
+    expected = model.get_layer("lstm")(model.get_layer("embed")(b))
+    assert np.array_equal(array(edited([a, b])), array(expected))
+
+
+def test_a_mask_that_is_read_by_hand_follows():
+    a, b = (keras.Input((6,), dtype="int32", name=name) for name in "ab")
+    embedded = layers.Embedding(9, 4, mask_zero=True, name="embed")(a)
+    weight = ops.expand_dims(ops.cast(embedded._keras_mask, "float32"), -1)
+    model = keras.Model([a, b], ops.sum(embedded * weight, axis=1))
+    x, y = two_rows()
+    embed = array(model.get_layer("embed")(y))
+    edited = ramet.trace(model).rewire("embed", 0, "b").build()
+    np.testing.assert_allclose(array(edited([x, y])), (embed * (y != 0)[..., None]).sum(1), 1e-5)
+
+
+def test_a_mask_that_depends_on_weights_is_that_of_its_own_layer():
+    a, b = (keras.Input((6, 3), name=name) for name in "ab")
+    shared = FromWeight(name="shared")
+    outputs = [layers.LSTM(2, name=f"lstm_{x.name}")(shared(x)) for x in (a, b)]
+    graph = ramet.trace(keras.Model([a, b], outputs))
+    data = np.random.default_rng(0).standard_normal((2, 6, 3)).astype("float32")
+    for edited, names in (
+        (graph.unshare("shared"), ("shared", "shared_1")),
+        (graph.rewire("shared#2", 0, "a"), ("shared", "shared")),
+    ):
+        built = edited.build()
+        built.get_layer(names[1]).limit.assign(0.7)
+        found = built([data, data])[1]
+        expected = built.get_layer("lstm_b")(built.get_layer(names[1])(data))
+        assert np.array_equal(array(found), array(expected))
+
+
+def test_masks_by_value_inside_a_nested_model():
+    i = keras.Input((6,), dtype="int32", name="i")
+    inner = keras.Model(i, layers.Embedding(9, 4, mask_zero=True, name="embed")(i), name="inner")
+    a = keras.Input((6,), dtype="int32", name="a")
+    model = keras.Model(a, layers.LSTM(3, name="lstm")(inner(a)))
+    x, _ = two_rows()
+    zeroed = np.where(x == 5, 0, x)
+    expected = model.get_layer("lstm")(inner.get_layer("embed")(zeroed))
+    for at in ("inner/embed", "inner"):
+        edited = ramet.trace(model).insert_before(at, Zeroed())
+        assert np.array_equal(array(edited.build()(x)), array(expected))
+        assert np.array_equal(array(edited.flatten().build()(x)), array(expected))

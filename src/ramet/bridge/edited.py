@@ -18,9 +18,11 @@ from ramet.bridge.copies import Builder, duplicate, seeded
 from ramet.bridge.editedcalls import EditedCalls
 from ramet.bridge.fresh import refresh
 from ramet.bridge.live import is_edited, live_of
+from ramet.bridge.model_class import settle_class
 from ramet.bridge.reconfigure import reconfigured
 from ramet.bridge.replay import Replayer
 from ramet.bridge.settle import check_function, compile_alike, name_apart
+from ramet.bridge.training import carry_flags, check_flags, set_flags
 from ramet.bridge.transfer import take_over, take_over_adapted
 from ramet.graph import Graph, Layer
 from ramet.graph.reach import pruned
@@ -63,16 +65,23 @@ def _build_there(
     graph: Graph, weights: str, seed: int | None, name: str
 ) -> "tuple[Any, EditedBuilder]":
     live = live_of(graph)
+    if weights == "share":
+        check_flags(all_records(graph))
     with seeded(seed):
         builder = EditedBuilder(weights, graph)
         made = builder.whole() if live.model is not None else builder.part(name)
         builder.settle()
+    set_flags(graph, builder.layer, made)
+    for model in builder.edited_models(made):
+        settle_class(model)
     vars(made)["name"] = name
     name_apart(made, {id(value) for value in builder.copier.memo.values()} | builder.ids())
     check_function(made, "rename one of them")
     internals.name_outputs(internals.functional_of(made))
     if live.graph is not None and same_shape(live.graph.outputs, graph.outputs):
         compile_alike(live.model, made, builder.copier)
+    elif live.model is not None:
+        internals.reset_compile(made)
     return made, builder
 
 
@@ -168,6 +177,14 @@ class EditedBuilder(Replayer):
         self.map_functions()
         return internals.adopt_layers(made, self._removed_from(self.graph), attributes=False)
 
+    def edited_models(self, made: Any) -> Iterator[Any]:
+        """Yield the new models whose graphs were edited: the whole, and nested ones."""
+        if live_of(self.graph).model is not None:
+            yield made
+        for record in self._records:
+            if record.graph is not None and is_edited(record.graph):
+                yield self.layer(record)
+
     def _removed_from(self, graph: Graph) -> list[Any]:
         """Lists new layers that a model has only because it had them before."""
         read = live_of(graph).graph
@@ -246,6 +263,7 @@ class EditedBuilder(Replayer):
         self.settle_names()
         if self.weights == "fresh":
             refresh(self._pairs(), duplicate)
+            self._carry_flags()
             return
         for record in self._records:
             if isinstance(record.origin, keras.Layer):
@@ -260,6 +278,13 @@ class EditedBuilder(Replayer):
             taken = take_over(source, made, policy)
             kept = {key: ("kept", None) for key, (how, _) in taken.items() if how == "fitted"}
             self.taken |= taken | kept
+        self._carry_flags()
+
+    def _carry_flags(self) -> None:
+        """Let layers that were created again train like those before them."""
+        for record in self._records:
+            if record.changes is not None:
+                carry_flags(record.origin, self.layer(record))
 
     def transfer_of(self, variable: Any) -> Transfer:
         """Tells what became of a variable of the new model."""

@@ -10,7 +10,7 @@ from ramet.bridge.live import is_edited
 from ramet.errors import GraphError
 from ramet.graph import Call, Graph, Layer, Ref
 from ramet.graph.names import counted
-from ramet.graph.reach import written_calls
+from ramet.graph.reach import after_mask_makers, mask_makers, written_calls
 from ramet.graph.tree import leaves, paired_leaves
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ class EditedCalls:
         self._memo = builder.copier.memo
         self._tensors: dict[Ref, Any] = {}
         self._unmasked: dict[Ref, Any] = {}
+        self._mask_makers = mask_makers(graph)
         self._used: set[int] = set()
         # An input brings its mask by another input, not on the tensor that is passed in.
         self._masks_come_in = any(
@@ -44,7 +45,7 @@ class EditedCalls:
     def make(self) -> dict[Ref, Any]:
         """Makes the calls and returns the symbolic tensors."""
         written = {call.name for call in written_calls(self._graph)}
-        for call in self._graph.calls.values():
+        for call in after_mask_makers(self._graph, self._mask_makers):
             self._attach_masks(call.refs)
             standing = self._standing(call)
             if standing is not None:
@@ -76,8 +77,19 @@ class EditedCalls:
         clean = first and all(
             self._tensors[new] is self._copy_of(old) for new, old in pairs if isinstance(new, Ref)
         )
-        masks = [spec.mask for spec in call.outputs if isinstance(spec.mask, Ref)]
-        return clean if clean or all(mask in self._tensors for mask in masks) else None
+        return clean if clean or self._passes_masks_on(call) else None
+
+    def _passes_masks_on(self, call: Call) -> bool:
+        """Whether the masks of a call's outputs are those of its inputs, or there are none.
+
+        A layer computes any other mask from its inputs or its weights, so with others it has
+        to compute it again.
+        """
+        carried = [self._graph.calls[ref.call].outputs[ref.index].mask for ref in call.refs]
+        return all(
+            spec.mask is None or (spec.mask in carried and spec.mask in self._tensors)
+            for spec in call.outputs
+        )
 
     def _copy_of(self, tensor: Any) -> Any:
         return self._memo.get(id(internals.original(tensor)))
@@ -137,8 +149,15 @@ class EditedCalls:
         self._builder.count(outputs[0])
         for index, (tensor, spec) in enumerate(zip(outputs, call.outputs, strict=False)):
             self._tensors[Ref(call.name, index)] = tensor
-            if isinstance(spec.mask, Ref) and internals.get_keras_mask(tensor) is None:
-                self._check_mask_unused(call, spec.mask, written)
+            if isinstance(spec.mask, Ref):
+                self._follow_mask(call, spec.mask, internals.get_keras_mask(tensor), written)
+
+    def _follow_mask(self, call: Call, before: Ref, mask: Any, written: set[str]) -> None:
+        """Lets whoever reads the mask that a layer made before read the one that it makes now."""
+        if mask is None:
+            self._check_mask_unused(call, before, written)
+        elif self._mask_makers.get(before) == call.name and isinstance(mask, keras.KerasTensor):
+            self._tensors[before] = mask
 
     def _check_count(self, call: Call, given: int) -> None:
         """Checks that a call gave every output that is used, and no more than the graph knows."""

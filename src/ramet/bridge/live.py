@@ -34,6 +34,8 @@ class Live:
     """The `keras.Function` that holds the model's graph."""
     graph: Graph | None = None
     """The graph as it was read."""
+    left_compiled: bool = False
+    """Whether this is a part of a model that was compiled."""
 
     def build(self, graph: Graph, *, weights: str, seed: int | None, name: str | None) -> Any:
         """Makes a model of the graph; see `Graph.build`."""
@@ -49,7 +51,14 @@ class Live:
 
     def part(self) -> "Live":
         """Returns the origin of a graph that is a part of this one, or several at once."""
-        return Live()
+        compiled = self.left_compiled or bool(getattr(self.model, "compiled", False))
+        return Live(left_compiled=compiled)
+
+    def remarks(self, graph: Graph) -> tuple[str, ...]:
+        """List what building an edited graph changes besides what its edits say."""
+        from ramet.bridge.remarks import remarks
+
+        return tuple(remarks(graph))
 
     def current(self, layer: Layer) -> Any:
         """Returns a live layer as it will be: the origin, or one made with the changes."""

@@ -1,5 +1,6 @@
 """A layer made again with other constructor arguments."""
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,18 +20,29 @@ def check_changes(layer: Layer, changes: Mapping[str, Any]) -> None:
     Raises:
         OptionError: If it has not, or cannot be made from its config at all.
     """
-    config = _config_of(layer)
+    config = {} if changes.keys() == {"trainable"} else _config_of(layer)
     for name in changes:
         if name == "name":
             message = f"layer '{layer.name}' gets another name by rename, not by configure"
             raise OptionError(message)
-        if name not in config and name != "trainable":
+        if name == "trainable":
+            _check_flag(layer, changes[name])
+        elif name not in config:
             known = ", ".join(key for key in config if key != "name")
             message = (
                 f"layer '{layer.name}' ({layer.kind}) has no argument '{name}'"
                 f"{did_you_mean(name, [*config])} It has: {known}"
             )
             raise OptionError(message)
+
+
+def _check_flag(layer: Layer, trainable: Any) -> None:
+    if not isinstance(trainable, bool):
+        message = (
+            f"trainable of layer '{layer.name}' must be True or False, got {trainable!r}; "
+            "freeze and unfreeze set it"
+        )
+        raise OptionError(message)
 
 
 def _config_of(layer: Layer) -> dict[str, Any]:
@@ -56,13 +68,9 @@ def reconfigured(layer: Layer) -> Any:
         OptionError: If its class does not accept them.
     """
     changes = {key: _own(value) for key, value in (layer.changes or {}).items()}
-    config = _config_of(layer)
-    trainable = None if "trainable" in config else changes.pop("trainable", None)
-    config |= changes
+    config = _config_of(layer) | changes
     with internals.untouched_names():
         made = _made_of(layer, config, changes)
-        if trainable is not None:
-            made.trainable = trainable
     take_over_adapted(layer.origin, made)
     return made
 
@@ -90,6 +98,11 @@ def _made_of(layer: Layer, config: dict[str, Any], changes: dict[str, Any]) -> A
 
 def current(layer: Layer) -> Any:
     """Returns a live layer as it will be: the origin, or one made with the changes, built."""
+    if layer.trainable not in (None, getattr(layer.origin, "trainable", None)):
+        made = current(dataclasses.replace(layer, trainable=None))
+        made = Builder("copy").copy(made) if made is layer.origin else made
+        made.trainable = layer.trainable
+        return made
     if layer.changes is None:
         return layer.origin
     made = reconfigured(layer)

@@ -248,5 +248,6 @@ def _with_leaf(tree: Tree, steps: list[Any], ref: Ref) -> Tree:
 
 
 def with_entry(graph: "Graph", edit: Edit) -> "Graph":
-    """Adds a line to a graph's journal."""
-    return graph.changed(journal=Journal((*graph.journal, edit)))
+    """Add a line to a graph's journal, with what else building the graph changes now."""
+    notes = () if graph.origin is None else graph.origin.remarks(graph)
+    return graph.changed(journal=Journal.of((*graph.journal, edit), notes))

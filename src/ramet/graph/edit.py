@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from ramet.errors import GraphError, OptionError
 from ramet.graph.draft import UNKNOWN, Draft, with_entry
+from ramet.graph.freeze import flagged, layer_at
 from ramet.graph.locate import calls_of_layer, descend, find_call, find_layer, find_ref
 from ramet.graph.names import counted, is_automatic, next_free, unique_name
 from ramet.graph.nested import edit_everywhere, edit_inside
@@ -80,14 +81,22 @@ def configure_layer(graph: "Graph", path: str, changes: Mapping[str, Any], weigh
     if not changes and weights == "fit":
         message = f"no arguments for '{path}'; name those that are to change, such as units=3"
         raise OptionError(message)
+    trainable = changes.get("trainable")
+    rest = {key: value for key, value in changes.items() if key != "trainable"}
     graph.live_origin().check_changes(old, changes)
     shown = ", ".join(f"{key}={_shown(value)}" for key, value in changes.items())
     kept = "" if weights == "fit" else f", weights={weights!r}"
     edit = Edit(f"configure '{path}' ({old.kind}): {shown or 'made again'}{kept}")
 
+    if trainable is not None:
+        graph = flagged(graph, [old], trainable=trainable)
+    if not rest and weights == "fit":
+        return with_entry(graph, edit)
+    old = layer_at(graph, path)
+
     def change(target: "Graph", key: str) -> "Graph":
         record = target.layers[key]
-        merged = MappingProxyType({**(record.changes or {}), **changes})
+        merged = MappingProxyType({**(record.changes or {}), **rest})
         new = dataclasses.replace(record, changes=merged, weights=weights, edit=edit)
         return target.changed(layers=target.parts("layers") | {key: new})
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 from ramet.errors import GraphError, OptionError
 from ramet.graph import cut, edit
 from ramet.graph.block import replace_block
+from ramet.graph.freeze import set_trainable
 from ramet.graph.inline import flatten
 from ramet.graph.parts import Call, Layer, Ref, Spec
 from ramet.graph.rename import prefix, rename
@@ -58,6 +59,10 @@ class Origin(Protocol):
 
     def hides_masks(self, graph: "Graph") -> bool:
         """Tells whether tensors carry masks that the graph does not show."""
+        ...
+
+    def remarks(self, graph: "Graph") -> tuple[str, ...]:
+        """Lists what building an edited graph changes besides what its edits say."""
         ...
 
     def settled(self, graph: "Graph") -> "Graph":
@@ -161,6 +166,26 @@ class Editable:
         return self._each(
             at, None, lambda g, place, _: edit.configure_layer(g, place, changes, weights)
         )
+
+    def freeze(self, at: "str | Selection | None" = None) -> "Graph":
+        """Stop layers from training: their weights, and those of all layers inside them.
+
+        A layer that a later edit brings in trains.
+
+        Args:
+            at: A layer, a nested model, a selection; by default all layers.
+
+        Raises:
+            GraphError: If there is no such layer, or it is an operation.
+        """
+        return set_trainable(self._me, at, trainable=False)
+
+    def unfreeze(self, at: "str | Selection | None" = None) -> "Graph":
+        """Let layers train, and all layers inside them; see `freeze`.
+
+        Variables that no layer trains, such as moving averages, stay as they are.
+        """
+        return set_trainable(self._me, at, trainable=True)
 
     def insert_after(self, at: "str | Ref | Selection", new: Any) -> "Graph":
         """Lets a new layer read a tensor, and all its readers read the new layer.

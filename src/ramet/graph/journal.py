@@ -1,6 +1,7 @@
 """What was done to a graph, edit by edit."""
 
 from collections import deque
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ramet.graph.parts import Call, Edit
@@ -9,16 +10,29 @@ if TYPE_CHECKING:
     from ramet.graph.core import Graph
 
 
-class Journal(tuple[Edit, ...]):
+class Journal(tuple[Edit, ...]):  # noqa: SLOT001 a tuple that carries more than its items
     """The edits that led to a graph, the oldest first. `print` gives the dry run."""
 
-    __slots__ = ()
+    _notes: tuple[str, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What else building the graph changes: class, optimizer, what trains."""
+        return self._notes
+
+    @classmethod
+    def of(cls, edits: Iterable[Edit], notes: tuple[str, ...]) -> "Journal":
+        """Make a journal of edits and of what follows from all of them."""
+        journal = cls(edits)
+        journal._notes = notes
+        return journal
 
     def __str__(self) -> str:
-        """Returns one numbered line per edit."""
+        """Return one numbered line per edit, and what else building the graph changes."""
         if not self:
             return "no edits"
-        return "\n".join(f"{number}. {edit}" for number, edit in enumerate(self, 1))
+        lines = [f"{number}. {edit}" for number, edit in enumerate(self, 1)]
+        return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
 
 
 def cause_of(graph: "Graph", call: Call) -> str | None:

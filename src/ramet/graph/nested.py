@@ -71,7 +71,7 @@ def nested_graph(layer: Layer) -> "Graph":
 
 def rebuilt(
     graph: "Graph",
-    edit: Edit,
+    edit: Edit | None,
     renew: Callable[[Layer], Layer] | None,
     change: Callable[["Graph"], "Graph"],
 ) -> "Graph":
@@ -79,7 +79,7 @@ def rebuilt(
 
     Args:
         graph: The outermost graph.
-        edit: What is done.
+        edit: What is done; `None` if it changes no tensor.
         renew: Gives the new record of a layer, or the same; `None` if all stay.
         change: Gives the new graph for one whose layers are renewed, or the same.
     """
@@ -88,7 +88,7 @@ def rebuilt(
 
 def _rebuilt(
     graph: "Graph",
-    edit: Edit,
+    edit: Edit | None,
     renew: Callable[[Layer], Layer] | None,
     change: Callable[["Graph"], "Graph"],
     done: dict[int, "Graph"],
@@ -103,7 +103,7 @@ def _rebuilt(
         if new is layer and layer.graph is not None:
             inner = _rebuilt(layer.graph, edit, renew, change, done)
             if inner is not layer.graph:
-                new = dataclasses.replace(layer, graph=inner, edit=edit)
+                new = dataclasses.replace(layer, graph=inner, edit=edit or layer.edit)
         if new is not layer:
             renewed[key] = new
     found = graph

@@ -123,6 +123,8 @@ class Layer:
     """The live layer that it took the place of, and whose weights it takes over."""
     weights: str = "fit"
     """How it takes over weights: one of `POLICIES`."""
+    trainable: bool | None = None
+    """Whether an edit lets it train; `None` if none says so, and its own flag counts."""
     apart: int = 0
     """Not 0 for a layer that is another than those with the same origin."""
     edit: Edit | None = field(default=None, repr=False, compare=False)
@@ -138,6 +140,7 @@ class Layer:
         return (
             self.identity == other.identity
             and self.changes == other.changes
+            and self.trainable == other.trainable
             and (self.graph is other.graph or self.edit is other.edit)
         )
 

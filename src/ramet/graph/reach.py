@@ -22,6 +22,52 @@ def written_calls(graph: "Graph") -> list[Call]:
     return [call for call in graph.calls.values() if call.name in needed]
 
 
+def mask_makers(graph: "Graph") -> dict[Ref, str]:
+    """Return, for every mask, the first call whose output carries it, by name.
+
+    Later calls only pass it on. Costs O(calls).
+    """
+    makers: dict[Ref, str] = {}
+    for call in graph.calls.values():
+        if call.masked:
+            for spec in call.outputs:
+                if isinstance(spec.mask, Ref):
+                    makers.setdefault(spec.mask, call.name)
+    return makers
+
+
+def after_mask_makers(graph: "Graph", makers: dict[Ref, str]) -> list[Call]:
+    """List the calls so that whoever reads a mask by hand comes after the call that carries it.
+
+    Where that is impossible, since the carrier itself depends on the reader, the order
+    stays. Costs O(calls) where nobody reads masks by hand.
+    """
+    calls = [*graph.calls.values()]
+    readers = {
+        call.name: [
+            makers[ref] for ref in call.written_refs if makers.get(ref, call.name) != call.name
+        ]
+        for call in calls
+    }
+    if not any(readers.values()):
+        return calls
+    done: dict[str, Call] = {}
+    waiting = calls
+    while waiting:
+        late: list[Call] = []
+        for call in waiting:
+            masks = [graph.calls[ref.call].outputs[ref.index].mask for ref in call.refs]
+            needed = [ref.call for ref in (*call.refs, *masks) if isinstance(ref, Ref)]
+            if all(name in done for name in (*needed, *readers[call.name])):
+                done[call.name] = call
+            else:
+                late.append(call)
+        if len(late) == len(waiting):
+            return calls
+        waiting = late
+    return [*done.values()]
+
+
 def unsettled_calls(graph: "Graph") -> set[str]:
     """Names the calls at or below an edit: their specs are inferred again on build.
 

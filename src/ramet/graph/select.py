@@ -27,7 +27,7 @@ class Selection:
         """Holds paths; `Graph.select` makes one."""
         self.graph = graph
         self.paths = paths
-        self._what = what
+        self.what = what
         self._missing_ok = missing_ok
 
     def __iter__(self) -> Iterator[str]:
@@ -49,7 +49,7 @@ class Selection:
     def __repr__(self) -> str:
         """Returns what was asked for and what was found."""
         shown = ", ".join(self.paths[:_SHOWN]) + (", ..." if len(self) > _SHOWN else "")
-        return f"<{counted(len(self), 'layer')} of '{self.graph.name}' by {self._what}: {shown}>"
+        return f"<{counted(len(self), 'layer')} of '{self.graph.name}' by {self.what}: {shown}>"
 
     def __and__(self, other: "Selection") -> "Selection":
         """Selects what both select."""
@@ -75,7 +75,7 @@ class Selection:
             )
             raise GraphError(message)
         paths = tuple(path for path, _ in layer_paths(self.graph) if keeps(path))
-        what = f"({self._what} {sign} {other._what})"  # noqa: SLF001 the same class
+        what = f"({self.what} {sign} {other.what})"
         ok = self._missing_ok and other._missing_ok  # noqa: SLF001 the same class
         return Selection(self.graph, paths, what, missing_ok=ok)
 
@@ -88,7 +88,7 @@ class Selection:
         if len(self) != 1:
             shown = ", ".join(self.paths[:_SHOWN])
             message = (
-                f"expected one layer of graph '{self.graph.name}' by {self._what}, found "
+                f"expected one layer of graph '{self.graph.name}' by {self.what}, found "
                 f"{len(self)}{': ' + shown if shown else ''}; narrow the selection"
             )
             raise GraphError(message)
@@ -118,7 +118,7 @@ class Selection:
         """
         if not self.paths and not self._missing_ok:
             message = (
-                f"no layer of graph '{self.graph.name}' is selected by {self._what}; ask for "
+                f"no layer of graph '{self.graph.name}' is selected by {self.what}; ask for "
                 "missing_ok=True if that is all right"
             )
             raise GraphError(message)
@@ -140,6 +140,14 @@ class Selection:
     def insert_before(self, new: Any) -> "Graph":
         """Inserts what a function makes before each call of each layer."""
         return self.graph.insert_before(self, new)
+
+    def freeze(self) -> "Graph":
+        """Stops each layer from training; see `Graph.freeze`."""
+        return self.graph.freeze(self)
+
+    def unfreeze(self) -> "Graph":
+        """Lets each layer train; see `Graph.unfreeze`."""
+        return self.graph.unfreeze(self)
 
     def remove(self) -> "Graph":
         """Takes each layer out; see `Graph.remove`."""

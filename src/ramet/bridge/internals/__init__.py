@@ -83,6 +83,7 @@ from ramet.bridge.internals.layers import (
     reset_compile,
     reset_initializer,
     set_functional,
+    set_own_flag,
     sublayers_of,
     take_over_attributes,
     untouched_layers,
@@ -102,6 +103,12 @@ from ramet.bridge.internals.mapping import (
     set_structures,
     starts_inside,
     structures_of,
+)
+from ramet.bridge.internals.model_classes import (
+    is_saved_by_graph,
+    make_plain,
+    plain_class,
+    runs_own_code,
 )
 from ramet.bridge.internals.namer import NAMER, operation_names
 from ramet.bridge.internals.surroundings import (
@@ -221,6 +228,7 @@ __all__ = [
     "is_list_wrapper",
     "is_parameter_class",
     "is_record",
+    "is_saved_by_graph",
     "is_symbolic",
     "is_tensorflow_structure",
     "is_torch_module",
@@ -232,6 +240,7 @@ __all__ = [
     "lay_out",
     "layer_state",
     "live_attributes",
+    "make_plain",
     "maker",
     "map_graph",
     "masked_arguments",
@@ -254,6 +263,7 @@ __all__ = [
     "own_trainable",
     "own_variables",
     "paused_collector",
+    "plain_class",
     "producer",
     "ragged_spec",
     "raised_by_user",
@@ -265,10 +275,12 @@ __all__ = [
     "reset_compile",
     "reset_initializer",
     "room_for",
+    "runs_own_code",
     "same_spec",
     "seed_globals",
     "set_functional",
     "set_keras_mask",
+    "set_own_flag",
     "set_state",
     "set_structures",
     "settle_losses",

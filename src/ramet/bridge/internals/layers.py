@@ -66,6 +66,11 @@ def adopt_layers(model: Any, removed: list[Any], *, attributes: bool = True) -> 
     return model
 
 
+def set_own_flag(model: Any, *, trainable: bool) -> None:
+    """Set the flag of a model itself, and leave those of its layers alone."""
+    model._trainable = trainable
+
+
 def name_outputs(function: Any) -> None:
     """Lets a model call its outputs by the names of the layers that make them."""
     names = [maker(tensor).name for tensor in function._outputs]

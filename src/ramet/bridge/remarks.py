@@ -1,0 +1,74 @@
+"""What building an edited graph changes besides what its edits say."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+
+from ramet.bridge import internals
+from ramet.bridge.live import is_edited, live_of
+from ramet.bridge.model_class import remark_on_class
+from ramet.bridge.training import traced_layers, trains_by_edit
+from ramet.graph import Graph, Ref
+from ramet.graph.reach import written_calls
+from ramet.graph.tree import same_shape
+
+
+def remarks(graph: Graph) -> Iterator[str]:
+    """Yield what becomes of classes, of the optimizer and of what trains, in words."""
+    live = live_of(graph)
+    if live.model is None:
+        if live.left_compiled:
+            yield f"'{graph.name}' is not compiled: it is a part of a model that was"
+    else:
+        yield from _of_training(graph, live.model)
+    for model, inner in edited_models(graph):
+        remark = remark_on_class(model)
+        if remark is not None:
+            yield remark
+        elif isinstance(model, keras.Sequential) and not _is_chain(inner):
+            yield f"'{model.name}' becomes a Functional model: it is no chain of layers any more"
+
+
+def edited_models(graph: Graph) -> Iterator[tuple[Any, Graph]]:
+    """Yield the models whose graphs were edited, with these graphs: nested ones too."""
+    seen: set[int] = set()
+    waiting = [graph]
+    while waiting:
+        inner = waiting.pop()
+        model = live_of(inner).model
+        if model is not None and is_edited(inner):
+            yield model, inner
+        for record in inner.layers.values():
+            if record.graph is not None and id(record.graph) not in seen:
+                seen.add(id(record.graph))
+                waiting.append(record.graph)
+
+
+def _of_training(graph: Graph, model: Any) -> Iterator[str]:
+    before = live_of(graph).graph
+    if model.compiled:
+        if before is None or not same_shape(before.outputs, graph.outputs):
+            yield f"'{graph.name}' is not compiled: it has other outputs than before"
+        elif internals.compile_arguments(model) is None:
+            yield f"'{graph.name}' is not compiled: its class compiles it in its own way"
+        else:
+            yield f"'{graph.name}' is compiled as before, with a new optimizer"
+    if not model.trainable and trains_by_edit(graph, traced_layers(graph)):
+        yield f"'{graph.name}' was frozen as a whole: now its old layers are, and new ones train"
+
+
+def _is_chain(graph: Graph) -> bool:
+    """Whether each layer of a graph is called once, on what the one before it returns."""
+    if not isinstance(graph.inputs, Ref) or not isinstance(graph.outputs, Ref):
+        return False
+    calls = written_calls(graph)
+    below = {
+        call.args[0]: call for call in calls if len(call.args) == 1 and call.args[0] in call.refs
+    }
+    ref, count = graph.inputs, 1
+    while ref in below:
+        ref, count = Ref(below[ref].name), count + 1
+    layers = {call.layer for call in calls}
+    is_plain = all(isinstance(graph.layers[key or ""].origin, keras.Layer) for key in layers)
+    return ref == graph.outputs and count == len(calls) == len(layers) and is_plain

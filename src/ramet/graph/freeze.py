@@ -1,0 +1,79 @@
+"""Layers that train, and layers that do not."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ramet.errors import GraphError
+from ramet.graph.draft import with_entry
+from ramet.graph.locate import descend, find_layer, layer_paths
+from ramet.graph.names import counted
+from ramet.graph.nested import rebuilt
+from ramet.graph.parts import Edit, Layer
+from ramet.graph.select import Selection
+
+if TYPE_CHECKING:
+    from ramet.graph.core import Graph
+
+
+def set_trainable(graph: "Graph", at: "str | Selection | None", *, trainable: bool) -> "Graph":
+    """Let layers train, or not, with everything inside them.
+
+    Args:
+        graph: The graph.
+        at: A layer, a selection, or `None` for all layers.
+        trainable: Whether they train.
+
+    Raises:
+        GraphError: If there is no such layer, or it is an operation.
+    """
+    verb = "unfreeze" if trainable else "freeze"
+    if isinstance(at, str):
+        record = layer_at(graph, at)
+        if not _can_train(record):
+            message = (
+                f"'{at}' of graph '{graph.name}' is an operation ({record.kind}), which has no "
+                f"weights to {verb}; name a layer"
+            )
+            raise GraphError(message)
+        edit = Edit(f"{verb} '{at}' ({record.kind})")
+        return with_entry(flagged(graph, [record], trainable=trainable), edit)
+    if at is None:
+        records, shown = [layer for _, layer in layer_paths(graph)], "all layers"
+    else:
+        at.need()
+        records = [layer_at(graph, path) for path in at]
+        shown = f"{counted(len(records), 'layer')} by {at.what}"
+    records = [record for record in records if _can_train(record)]
+    return with_entry(flagged(graph, records, trainable=trainable), Edit(f"{verb} {shown}"))
+
+
+def layer_at(graph: "Graph", path: str) -> Layer:
+    """Return the layer at a path."""
+    _, inner, name = descend(graph, path)
+    return inner.layers[find_layer(inner, name)]
+
+
+def flagged(graph: "Graph", records: Sequence[Layer], *, trainable: bool) -> "Graph":
+    """Return a graph in which some layers, and all inside them, train or do not."""
+    identities = {layer.identity for record in records for layer in _with_inner(record)}
+
+    def change(target: "Graph") -> "Graph":
+        new = {
+            key: dataclasses.replace(layer, trainable=trainable)
+            for key, layer in target.layers.items()
+            if layer.identity in identities and layer.trainable is not trainable
+        }
+        return target.changed(layers=target.parts("layers") | new) if new else target
+
+    return rebuilt(graph, None, None, change)
+
+
+def _with_inner(record: Layer) -> list[Layer]:
+    """List a layer and, if it is a model, the layers inside."""
+    inner = [] if record.graph is None else [layer for _, layer in layer_paths(record.graph)]
+    return [layer for layer in (record, *inner) if _can_train(layer)]
+
+
+def _can_train(layer: Layer) -> bool:
+    return layer.kind != "InputLayer" and hasattr(layer.origin, "trainable")
