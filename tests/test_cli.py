@@ -153,9 +153,15 @@ def test_show(run, tmp_path):
 def test_emit(run, tmp_path):
     code = run("emit", "model.keras")
     compile(code, "model.py", "exec")
-    run("emit", "model.keras", "--to", tmp_path / "model.py")
+    assert "# It was not checked" in code
+    told = run("emit", "model.keras", "--to", tmp_path / "model.py")
+    assert "it was not run to check it (--trust)" in told
     assert (tmp_path / "model.py").read_text(encoding="utf-8").strip() == code.strip()
-    assert run("emit", "model.keras", "--json")["code"].strip() == code.strip()
+    found = run("emit", "model.keras", "--json")
+    assert (found["code"].strip(), found["checked"]) == (code.strip(), False)
+    found = run("emit", "model.keras", "--json", "--trust")
+    assert found["checked"]
+    assert "# It was not checked" not in found["code"]
     assert "exists already" in run("emit", "model.keras", "--to", tmp_path / "model.py", code=2)
 
 

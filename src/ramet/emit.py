@@ -58,7 +58,8 @@ def emit(model: Any, *, check: bool = True) -> Source:
         model: A model that has a graph, or a Graph.
         check: Whether to run the source once and compare the model that it makes. That
             costs a second model, for a moment; what differs is in `source.differences`
-            and in the header.
+            and in the header. Without it nothing that is written is run, which is for
+            models from files of strangers; the header says that it was not checked.
 
     Returns:
         The source, a string.
@@ -75,20 +76,23 @@ def emit(model: Any, *, check: bool = True) -> Source:
     module = Module(graph)
     with internals.room_for(graph), internals.deep_recursion(len(graph.calls)):
         module.write()
-        parameters = {one.name: one.value for one in module.values.parameters.values()}
+        parameters = {str(one.name): one.value for one in module.values.parameters.values()}
         body = _body(module)
         text = "\n".join(body)
         found = differences(text, parameters, live_of(graph).model) if check else []
-    return Source.of("\n".join([*_header(module, found), *body, ""]), parameters, found)
+    header = _header(module, found, checked=check)
+    return Source.of("\n".join([*header, *body, ""]), parameters, found)
 
 
-def _header(module: Module, found: list[str]) -> list[str]:
+def _header(module: Module, found: list[str], *, checked: bool) -> list[str]:
     graph = module.graph
     layers = counted(len(graph.layers), "layer")
     lines = [
         f"# Model {graph.name!a}: {layers}, from Keras {keras.__version__}.",
         "# build_model() makes it with fresh weights.",
     ]
+    if not checked:
+        lines.append("# It was not checked: nobody ran this source to compare its model.")
     parameters = [*module.values.parameters.values()]
     if parameters:
         lines.append("# It needs what has no source:")

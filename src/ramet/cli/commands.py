@@ -235,7 +235,7 @@ def emit(
 ) -> Answer:
     """Write a model as Python code that makes it.
 
-    The weights stay in the file.
+    The weights stay in the file. The code is run once to check it, but only with --trust.
 
     Examples:
       ramet emit model.keras
@@ -247,11 +247,14 @@ def emit(
     if to is not None:
         check_target(to, force=force)
     model = common.load(file)
-    code: str = verbs.emit(model)
+    # Code that is written from a stranger's file is not run here.
+    code: str = verbs.emit(model, check=common.trust)
+    data = {"file": str(file), "to": None, "checked": common.trust, "code": code}
     if to is None:
-        return Answer(code, {"file": str(file), "to": None, "code": code})
+        return Answer(code, data)
     save_text(code, to, force=force)
-    return Answer(f"'{model.name}' is in {to}", {"file": str(file), "to": str(to), "code": code})
+    told = "" if common.trust else "; it was not run to check it (--trust)"
+    return Answer(f"'{model.name}' is in {to}{told}", {**data, "to": str(to)})
 
 
 @command(app, cls=Ordered)

@@ -11,6 +11,7 @@ from typing import Any
 import keras
 import numpy as np
 from keras.src.backend.common import global_state
+from keras.src.saving.serialization_lib import SafeModeScope
 from keras.src.utils.naming import auto_name
 
 
@@ -108,6 +109,11 @@ def untouched_names() -> Generator[None]:
         if counters is not None:
             counters.clear()
             counters.update(saved)
+
+
+def safe_deserialization() -> contextlib.AbstractContextManager[None]:
+    """Has Keras refuse pickled code, even where the program allowed it for all of its files."""
+    return SafeModeScope(safe_mode=True)
 
 
 @contextlib.contextmanager

@@ -5,7 +5,9 @@ from typing import Any
 import keras
 
 from ramet.bridge import internals
-from ramet.bridge.source.layout import display, statement, text_of
+from ramet.bridge.source.expr import display, is_name, literal, text_of
+from ramet.bridge.source.layout import statement
+from ramet.errors import SourceError
 
 _MOST = 2
 """How many layers get a line each; more of them get a loop."""
@@ -41,9 +43,24 @@ def _inside(model: Any, access: str, lines: list[str], *, inherited: bool) -> No
             continue
         alpha = getattr(part, "lora_alpha", None)
         if getattr(part, "lora_enabled", False) and alpha != part.lora_rank:
-            lines.append(f"    {inner}.lora_alpha = {alpha!r}")
+            lines.append(f"    {inner}.lora_alpha = {_number(alpha, part)}")
         for variable in internals.own_trainable(part):
             name = internals.attribute_name(part, variable)
             if variable.trainable != part.trainable and name is not None:
-                public = name.removeprefix("_")
-                lines.append(f"    {inner}.{public}.trainable = {variable.trainable}")
+                held = _attribute(inner, name.removeprefix("_"))
+                lines.append(f"    {held}.trainable = {bool(variable.trainable)}")
+
+
+def _attribute(access: str, name: str) -> str:
+    return f"{access}.{name}" if is_name(name) else f"getattr({access}, {text_of(name)})"
+
+
+def _number(value: Any, layer: Any) -> str:
+    written = literal(value)
+    if written is None:
+        message = (
+            f"layer '{layer.name}' has a lora_alpha that is a {type(value).__name__}, which has no "
+            "source; set it to a number"
+        )
+        raise SourceError(message)
+    return written

@@ -9,14 +9,14 @@ import keras
 from ramet.bridge import internals
 from ramet.bridge.copies import Builder
 from ramet.bridge.functions import reached_state
-from ramet.bridge.source.layout import Expr, call, display, flat
-from ramet.bridge.source.values import (
-    Values,
-    call_of,
-    deserialized,
+from ramet.bridge.source.deserialize import (
+    UnmadeError,
+    is_harmless,
+    is_harmless_class,
     is_serialized,
-    parameters_of,
 )
+from ramet.bridge.source.expr import Expr, OpenError, bare_name, call, display, value_of
+from ramet.bridge.source.values import Values, call_of, parameters_of
 from ramet.errors import SourceError
 
 
@@ -47,7 +47,10 @@ class LayerWriter:
         forms = [self._by_config, self._by_whole_config] if config is not None else []
         for form in (*forms, self._by_attributes):
             mark = dict(self.values.parameters)
-            written = form(layer, config or {})
+            try:
+                written = form(layer, config or {})
+            except UnmadeError:
+                written = None  # another form may have no need of what was not made
             if written is not None and self._gives(written, layer, config):
                 return written
             self.values.forget_since(mark)
@@ -77,23 +80,26 @@ class LayerWriter:
 
     def _by_whole_config(self, layer: Any, config: Mapping[str, Any]) -> Expr | None:
         """Writes `from_config` with all that the config tells, if it is plain."""
-        head = f"{self.values.class_name(type(layer))}.from_config"
+        kind = type(layer)
         plain = _without_history({k: v for k, v in config.items() if k != "trainable"})
         try:
             json.dumps(plain)
         except TypeError:
             return None
+        if not is_harmless(plain) or not is_harmless_class(kind):
+            return None  # running the source would make what is not made here
+        head = bare_name(f"{self.values.class_name(kind)}.from_config", kind.from_config)
         return call(head, self.values.constant(plain, layer.name))
 
     def _by_attributes(self, layer: Any, _: Mapping[str, Any]) -> Expr | None:
         """Writes the constructor with the attributes that are named like its arguments."""
         config: dict[str, Any] = {}
-        for name, parameter in parameters_of(type(layer)).items():
-            if name in ("trainable", "autocast"):
+        for key, parameter in parameters_of(type(layer)).items():
+            if key in ("trainable", "autocast"):
                 continue
-            if hasattr(layer, name):
-                value = getattr(layer, name)
-                config[name] = value.name if isinstance(value, keras.DTypePolicy) else value
+            if hasattr(layer, key):
+                value = getattr(layer, key)
+                config[key] = value.name if isinstance(value, keras.DTypePolicy) else value
             elif parameter.default is parameter.empty:
                 return None
         return self._made(layer, config)
@@ -117,7 +123,7 @@ class LayerWriter:
         if is_serialized(value):
             if isinstance(live, keras.Layer):
                 return self.layer(live)
-            made = None if callable(live) else deserialized(value)
+            made = self.values.described(value, live, where)
             if isinstance(made, keras.Layer):
                 return self.layer(made)
             self._check_state(made, None, where)
@@ -142,13 +148,15 @@ class LayerWriter:
 
     def _gives(self, written: Expr, layer: Any, config: Mapping[str, Any] | None) -> bool:
         """Tells whether an expression makes a layer like the one it was written for."""
-        names = self.values.namespace()
-        text = flat(written)
-        if self.values.is_open(text):
-            return True  # it calls functions of the source: the whole of it is tried
         try:
-            with internals.untouched_names(), internals.untouched_randomness():
-                made = eval(text, names)  # noqa: S307 the text was just written from the layer
+            with (
+                internals.untouched_names(),
+                internals.untouched_randomness(),
+                internals.safe_deserialization(),
+            ):
+                made = value_of(written)
+        except OpenError:
+            return True  # it calls functions of the source: only the whole of it can be tried
         except Exception:  # noqa: BLE001 a constructor fails in as many ways as there are authors
             return False
         if type(made) is not type(layer):

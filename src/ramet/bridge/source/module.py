@@ -9,9 +9,22 @@ import keras
 
 from ramet.bridge import internals
 from ramet.bridge.live import live_of
+from ramet.bridge.source.expr import (
+    Expr,
+    Group,
+    Item,
+    Leaf,
+    bare_name,
+    call,
+    display,
+    mapping,
+    part_of,
+    row,
+    text_of,
+)
 from ramet.bridge.source.flags import flag_lines
 from ramet.bridge.source.layers import LayerWriter
-from ramet.bridge.source.layout import Expr, Group, call, display, flat, statement, text_of
+from ramet.bridge.source.layout import statement
 from ramet.bridge.source.names import Scope, identifier
 from ramet.bridge.source.operations import operation_call
 from ramet.bridge.source.tensors import Tensors
@@ -28,7 +41,7 @@ from ramet.graph.tree import Tree, leaves
 class _Unit:
     """One function of the source."""
 
-    name: str
+    name: Leaf
     model: Any
     scope: Scope
     needs: dict[str, None] = field(default_factory=dict[str, None])
@@ -49,22 +62,21 @@ class Module:
         self.layers = LayerWriter(self.values, self._known, lambda part: id(part) in self._own)
         self.units: dict[int, _Unit] = {}
         self.order: list[_Unit] = []
-        self.shared: dict[int, str] = {}
+        self.shared: dict[int, Leaf] = {}
         self.named_operations = False
         self.root: _Unit | None = None
         self.unit: _Unit | None = None
-        self._names: dict[int, str] = {}
+        self._names: dict[int, Leaf] = {}
         self._spread, self._tied = _spread(graph)
         self._lines: list[str] = []
 
     def write(self) -> None:
         """Writes all functions; the one for the model itself comes last."""
         self.values.scope.taken.update(("build_model", "name_operations"))
-        self.root = self._unit(live_of(self.graph).model, "build_model")
+        self.root = self._unit(live_of(self.graph).model, bare_name("build_model"))
 
-    def _unit(self, model: Any, name: str) -> _Unit:
-        made = _Unit(name, model, Scope(self.values.scope))
-        self.values.opened.add(name)
+    def _unit(self, model: Any, called: Leaf) -> _Unit:
+        made = _Unit(called, model, Scope(self.values.scope))
         outer, self.unit = self.unit, made
         outer_names, self._names = self._names, {}
         outer_lines, self._lines = self._lines, []
@@ -101,7 +113,6 @@ class Module:
             unit, self.unit = self.unit, self.root
             names, self._names = self._names, {}
             name = self.values.scope.new(layer.name)
-            self.values.opened.add(name)
             spread = self._spread.pop(id(layer))
             written = self.layers.layer(layer)
             self._spread[id(layer)] = spread
@@ -116,10 +127,9 @@ class Module:
         """Writes the call of the function that makes a model inside of another one."""
         unit = self.units.get(id(model))
         if unit is None:
-            name = self.values.scope.new(f"build_{model.name}")
-            unit = self._unit(model, name)
+            unit = self._unit(model, self.values.scope.new(f"build_{model.name}"))
         self.values.used += unit.needs
-        return call(unit.name, **{name: name for name in unit.needs})
+        return call(unit.name, **{need: bare_name(need) for need in unit.needs})
 
     def _body(self, model: Any) -> Iterator[str]:
         if not _is_container(model):
@@ -156,13 +166,13 @@ class Module:
         names: list[str] = []
         function = internals.functional_of(model)
         if function is not None:
-            names = self._naming(function, "model.inputs", "model.outputs")
+            names = self._naming(function, bare_name("model.inputs"), bare_name("model.outputs"))
         return lines, expr, names
 
-    def _class_of(self, model: Any) -> str:
+    def _class_of(self, model: Any) -> Leaf:
         kind = type(model)
         if kind.__name__ == "Functional" and kind.__module__.startswith("keras."):
-            return "keras.Model"
+            return bare_name("keras.Model")
         return self.values.class_name(kind)
 
     def _functional(self, model: Any) -> tuple[list[str], Expr, list[str]]:
@@ -199,7 +209,7 @@ class Module:
             return []
         self.named_operations = True
         names = display("[]", [text_of(name) for name in found])
-        return statement("", call("name_operations", inputs, outputs, names))
+        return statement("", call(bare_name("name_operations"), inputs, outputs, names))
 
     def _write_input(self, graph: Graph, made: Call, tensors: Tensors, lines: list[str]) -> None:
         single = isinstance(graph.inputs, Ref)
@@ -210,7 +220,7 @@ class Module:
         if made.layer is None:
             spec = made.outputs[0]
             expr = call(
-                "keras.KerasTensor",
+                bare_name("keras.KerasTensor"),
                 self.values.constant(spec.shape, made.name),
                 dtype=text_of(spec.dtype),
                 name=text_of(spec.name),
@@ -231,7 +241,7 @@ class Module:
         options |= {key: True for key in ("sparse", "ragged", "optional") if config.get(key, False)}
         named = {key: self.values.constant(value, layer.name) for key, value in options.items()}
         given = [] if "batch_shape" in options else [self.values.constant(shape[1:], layer.name)]
-        return call("keras.Input", *given, **named, name=text_of(layer.name))
+        return call(bare_name("keras.Input"), *given, **named, name=text_of(layer.name))
 
     def _call_lines(
         self, graph: Graph, made: Call, position: int, tensors: Tensors, *, several: bool
@@ -255,7 +265,7 @@ class Module:
 
     def _targets(
         self, graph: Graph, made: Call, position: int, tensors: Tensors, written: Expr
-    ) -> tuple[str, Expr]:
+    ) -> tuple[Leaf, Expr]:
         """Names what a call makes: one tensor, several in a row, or a structure of them."""
         layer = graph.layers[made.layer or ""]
         name = identifier(layer.name)
@@ -266,20 +276,19 @@ class Module:
         if structure is not None and not _is_row(structure):
             whole = tensors.scope.new(name)
             for index, (path, _) in enumerate(keras.tree.flatten_with_path(structure)):
-                steps = "".join(f"[{flat(self.values.constant(step, name))}]" for step in path)
-                tensors.names[Ref(made.name, index)] = whole + steps
+                steps = [self.values.constant(step, name) for step in path]
+                tensors.names[Ref(made.name, index)] = part_of(whole, steps)
             return whole, written
         targets = [
             tensors.name(Ref(made.name, index), position, f"{name}_{index}")
             if tensors.is_read(Ref(made.name, index))
-            else "_"
+            else bare_name("_")
             for index in range(count)
         ]
-        row = ", ".join(targets)
         custom = isinstance(layer.origin, keras.Layer) and not public_path(type(layer.origin))
         if structure is None and custom:
-            written = call("keras.tree.flatten", written)
-        return (f"({row},)" if count == 1 else row), written
+            written = call(bare_name("keras.tree.flatten"), written)
+        return row(targets), written
 
     def _layer_used(self, layer: Any, lines: list[str], *, several: bool) -> Expr:
         """Writes a layer where it is called; one that is called again gets a name first."""
@@ -296,13 +305,12 @@ class Module:
         if not several and not forgets and words is None:
             return written
         name = _of(self.unit).scope.new(layer.name)
-        self.values.opened.add(name)
         self._names[id(layer)] = name
         lines += statement(f"{name} = ", written)
         if forgets:
             lines.append(f"    {name}.name = {text_of(layer.name)}")
         if words is not None:
-            lines += statement("", call(f"{name}.set_vocabulary", words))
+            lines += statement("", call(bare_name(f"{name}.set_vocabulary"), words))
         return name
 
     def _operation(self, operation: Any, lines: list[str], *, several: bool) -> Expr:
@@ -323,9 +331,9 @@ class Module:
         if isinstance(tree, Ref):
             return tensors.names[tree]
         if type(tree) is dict or (isinstance(tree, dict) and _is_tracked(tree)):
-            keys = [f"{flat(self.values.constant(key, where))}: " for key in tree]
+            keys = [self.values.constant(key, where) for key in tree]
             items = [self._tree(item, tensors, where) for item in tree.values()]
-            return Group("", tuple(zip(keys, items, strict=True)), "{}")
+            return mapping(zip(keys, items, strict=True))
         if type(tree) in (list, tuple) or (isinstance(tree, list) and _is_tracked(tree)):
             items = [self._tree(item, tensors, where) for item in tree]
             return display("[]" if isinstance(tree, list) else "()", items)
@@ -349,9 +357,10 @@ def _of(unit: _Unit | None) -> _Unit:
 
 
 def _says_name(written: Group, layer: Any) -> bool:
-    if ("name=", text_of(layer.name)) in written.items:
+    if Item(text_of(layer.name), keyword="name") in written.items:
         return True
-    return flat(written.head).startswith("make_") or ".from_config" in flat(written.head)
+    head = written.head if isinstance(written.head, Leaf) else ""
+    return head.startswith("make_") or head.endswith(".from_config")
 
 
 def _is_row(structure: Tree) -> bool:

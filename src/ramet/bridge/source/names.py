@@ -4,6 +4,9 @@ import builtins
 import keyword
 import re
 from dataclasses import dataclass, field
+from typing import Any
+
+from ramet.bridge.source.expr import OPEN, Leaf, bare_name
 
 _RESERVED = frozenset({"keras", "np", "model", "name", "name_operations", *dir(builtins)})
 
@@ -16,23 +19,23 @@ class Scope:
     """The scope around it, whose names may not be shadowed."""
     taken: set[str] = field(default_factory=set[str])
 
-    def has(self, name: str) -> bool:
+    def has(self, text: str) -> bool:
         """Tells whether a name means something already."""
         return (
-            name in self.taken
-            or name in _RESERVED
-            or keyword.iskeyword(name)
-            or (self.outer is not None and self.outer.has(name))
+            text in self.taken
+            or text in _RESERVED
+            or keyword.iskeyword(text)
+            or (self.outer is not None and self.outer.has(text))
         )
 
-    def new(self, wanted: str) -> str:
+    def new(self, wanted: str, value: Any = OPEN) -> Leaf:
         """Returns a name like the wanted one that is free, and takes it."""
         base = identifier(wanted)
-        name, number = base, 2
-        while self.has(name):
-            name, number = f"{base}_{number}", number + 1
-        self.taken.add(name)
-        return name
+        text, number = base, 2
+        while self.has(text):
+            text, number = f"{base}_{number}", number + 1
+        self.taken.add(text)
+        return bare_name(text, value)
 
 
 def identifier(text: str) -> str:

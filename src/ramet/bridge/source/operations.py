@@ -8,7 +8,7 @@ from typing import Any
 import keras
 
 from ramet.bridge import internals
-from ramet.bridge.source.layout import Expr, call, flat
+from ramet.bridge.source.expr import Expr, Leaf, bare_name, call, sliced
 from ramet.graph import Call, Graph, Ref
 from ramet.graph.tree import map_tree
 
@@ -25,9 +25,9 @@ def operation_call(graph: Graph, made: Call, operation: Any, write: Write) -> Ex
     """
     kind = type(operation).__name__
     if kind == "GetItem" and len(made.args) == 2 and isinstance(made.args[0], Ref):  # noqa: PLR2004 a tensor and a key
-        key = made.args[1]
-        if _is_key(key):
-            return f"{flat(write(made.args[0]))}[{_index(key, write)}]"
+        tensor, key = write(made.args[0]), made.args[1]
+        if isinstance(tensor, Leaf) and _is_key(key):
+            return sliced(tensor, key)
     function = _function_of(kind)
     if function is None:
         return None
@@ -35,15 +35,16 @@ def operation_call(graph: Graph, made: Call, operation: Any, write: Write) -> Ex
     if arguments is None or not _is_same(graph, made, operation, function, arguments):
         return None
     args, kwargs = arguments
-    written = {name: write(value) for name, value in kwargs.items()}
-    return call(f"keras.ops.{function.__name__}", *map(write, args), **written)
+    written = {key: write(value) for key, value in kwargs.items()}
+    head = bare_name(f"keras.ops.{function.__name__}", function)
+    return call(head, *map(write, args), **written)
 
 
 def _function_of(kind: str) -> Any:
     """Returns the function of `keras.ops` that is named like a class of operations."""
     snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", kind).lower()
-    for name in (snake, snake.replace("_", ""), re.sub(r"(?<=[a-z])(?=\d)", "_", snake)):
-        found = getattr(keras.ops, name, None)
+    for text in (snake, snake.replace("_", ""), re.sub(r"(?<=[a-z])(?=\d)", "_", snake)):
+        found = getattr(keras.ops, text, None)
         if inspect.isfunction(found):
             return found
     return None
@@ -135,26 +136,13 @@ def _alike(first: Any, second: Any) -> bool:
 
 def _is_key(key: Any) -> bool:
     parts = key if isinstance(key, tuple) else (key,)
-    plain = (int, type(None), type(Ellipsis), slice)
     return bool(parts) and all(
-        isinstance(part, plain)
-        and (not isinstance(part, slice) or all(map(_is_end, (part.start, part.stop, part.step))))
+        all(map(_is_end, (part.start, part.stop, part.step)))
+        if isinstance(part, slice)
+        else part is Ellipsis or type(part) is bool or _is_end(part)
         for part in parts
     )
 
 
 def _is_end(value: Any) -> bool:
     return value is None or type(value) is int
-
-
-def _index(key: Any, write: Write) -> str:
-    parts = key if isinstance(key, tuple) else (key,)
-    return ", ".join(
-        _slice(part) if isinstance(part, slice) else flat(write(part)) for part in parts
-    )
-
-
-def _slice(part: slice) -> str:
-    ends = ["" if end is None else str(end) for end in (part.start, part.stop)]
-    text = ":".join(ends)
-    return text if part.step is None else f"{text}:{part.step}"

@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
+from ramet.bridge.source.expr import Leaf, bare_name
 from ramet.bridge.source.names import Scope
 from ramet.graph import Call, Ref
 from ramet.graph.tree import Tree, leaves
@@ -19,7 +20,7 @@ class Tensors:
     calls: list[Call]
     """The calls in the order in which they are written."""
     outputs: Tree
-    names: dict[Ref, str] = field(default_factory=dict[Ref, str])
+    names: dict[Ref, Leaf] = field(default_factory=dict[Ref, Leaf])
     """What a tensor is written as."""
     _last: dict[Ref, int] = field(default_factory=dict[Ref, int])
     _readers: Counter[Ref] = field(default_factory=Counter[Ref])
@@ -40,12 +41,12 @@ class Tensors:
         """Tells whether a tensor is used at all."""
         return self._readers[ref] > 0
 
-    def name(self, ref: Ref, position: int, wanted: str) -> str:
+    def name(self, ref: Ref, position: int, wanted: str) -> Leaf:
         """Names a tensor that the call at a position makes."""
         self.names[ref] = found = self._choose(ref, position, wanted)
         return found
 
-    def _choose(self, ref: Ref, position: int, wanted: str) -> str:
+    def _choose(self, ref: Ref, position: int, wanted: str) -> Leaf:
         if self.outputs == ref and self._readers[ref] == 1:
             return self.scope.new("outputs")
         if self._readers[ref] == 1 and self._last[ref] < len(self.calls):
@@ -53,5 +54,5 @@ class Tensors:
                 holder = self._holders.get(short)
                 if holder is None or self._last[holder] <= position:
                     self._holders[short] = ref
-                    return short
+                    return bare_name(short)
         return self.scope.new(wanted)

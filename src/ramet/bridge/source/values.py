@@ -2,7 +2,6 @@
 
 import importlib
 import inspect
-import math
 import re
 import sys
 from collections.abc import Callable, Mapping
@@ -13,7 +12,18 @@ import keras
 import numpy as np
 
 from ramet.bridge import internals
-from ramet.bridge.source.layout import Expr, Group, call, display, flat, text_of
+from ramet.bridge.source.deserialize import UnmadeError, deserialized, is_serialized
+from ramet.bridge.source.expr import (
+    Expr,
+    Leaf,
+    bare_name,
+    call,
+    display,
+    is_name,
+    literal,
+    mapping,
+    text_of,
+)
 from ramet.bridge.source.names import Scope
 
 _ROOMS = (
@@ -42,7 +52,7 @@ _SHORT = (keras.initializers, keras.regularizers, keras.constraints)
 class Parameter:
     """Something that has no source, and is given to `build_model` by the caller."""
 
-    name: str
+    name: Leaf
     """Its name in the source."""
     value: Any
     """The live object."""
@@ -65,15 +75,13 @@ class Values:
 
     used: list[str] = field(default_factory=list[str])
     """Names of parameters, in the order in which expressions use them."""
-    opened: set[str] = field(default_factory=set[str])
-    """Names of what only the source itself defines: its functions and layers."""
 
-    def parameter(self, value: Any, name: str, what: str, key: int | None = None) -> str:
+    def parameter(self, value: Any, wanted: str, what: str, key: int | None = None) -> Leaf:
         """Makes a live object a parameter of `build_model`, and returns its name."""
         key = id(value) if key is None else key
         found = self.parameters.get(key)
         if found is None:
-            found = Parameter(self.scope.new(name), value, what)
+            found = Parameter(self.scope.new(wanted, value), value, what)
             self.parameters[key] = found
         self.used.append(found.name)
         return found.name
@@ -85,34 +93,23 @@ class Values:
             self.scope.taken.discard(name)
             self.used[:] = [one for one in self.used if one != name]
 
-    def namespace(self) -> dict[str, Any]:
-        """Returns the names with which an expression can be tried."""
-        names = {"keras": keras, "np": np}
-        for name, line in self.imports.items():
-            names[name] = getattr(sys.modules[line.split()[1]], name)
-        return names | {one.name: one.value for one in self.parameters.values()}
-
-    def is_open(self, text: str) -> bool:
-        """Tells whether an expression uses what only the source itself defines."""
-        return any(word in self.opened for word in re.findall(r"\w+", text))
-
     def constant(self, value: Any, where: str) -> Expr:  # noqa: PLR0911 one for each kind
         """Writes a constant; one that is too large becomes a parameter."""
         if isinstance(value, Mapping):
-            items = [f"{flat(self.constant(k, where))}: " for k in value]
-            exprs = [self.constant(v, where) for v in value.values()]
-            return _dict(items, exprs)
+            return mapping(
+                [(self.constant(k, where), self.constant(v, where)) for k, v in value.items()]
+            )
         if isinstance(value, list) or type(value) is tuple:
             return display(
                 "[]" if isinstance(value, list) else "()",
                 [self.constant(item, where) for item in value],
             )
-        plain = _plain(value)
+        plain = literal(value)
         if plain is not None:
             return plain
         if isinstance(value, slice):
             parts = (value.start, value.stop, value.step)
-            return call("slice", *(self.constant(part, where) for part in parts))
+            return call(bare_name("slice", slice), *(self.constant(part, where) for part in parts))
         if isinstance(value, (np.ndarray, np.generic)):
             return self._array(value, where)
         if internals.is_symbolic(value):
@@ -120,7 +117,8 @@ class Values:
         if keras.ops.is_tensor(value) and not isinstance(value, keras.Variable):
             array = np.asarray(keras.ops.convert_to_numpy(value))
             if array.size <= _LARGEST and array.dtype.kind in "biuf":
-                return call("keras.ops.convert_to_tensor", self._array(array, where))
+                head = bare_name("keras.ops.convert_to_tensor", keras.ops.convert_to_tensor)
+                return call(head, self._array(array, where))
             return self.parameter(value, f"{where}_constant", _told(array, where))
         if isinstance(value, keras.Variable):
             said = f"the variable '{value.path}', which belongs to no layer of its own"
@@ -129,13 +127,17 @@ class Values:
 
     def _array(self, value: Any, where: str) -> Expr:
         array = np.asarray(value)
-        if array.size > _LARGEST or array.dtype.kind not in "biuf":
+        kind = getattr(np, array.dtype.name, None)
+        if array.size > _LARGEST or array.dtype.kind not in "biuf" or kind is None:
             return self.parameter(value, f"{where}_constant", _told(array, where))
         self.numpy = True
-        kind = text_of(str(array.dtype))
         if isinstance(value, np.generic):
-            return call(f"np.{array.dtype.name}", self.constant(value.item(), where))
-        return call("np.array", self.constant(array.tolist(), where), dtype=kind)
+            head = bare_name(f"np.{array.dtype.name}", kind)
+            return call(head, self.constant(value.item(), where))
+        told = text_of(str(array.dtype))
+        return call(
+            bare_name("np.array", np.array), self.constant(array.tolist(), where), dtype=told
+        )
 
     def thing(self, value: Any, where: str) -> Expr:
         """Writes a function, a class or a small Keras object such as an initializer."""
@@ -148,13 +150,13 @@ class Values:
             config = value.get_config()
             if isinstance(config, dict):
                 return self.made(type(value), config, value, where)
-        name = getattr(value, "__name__", type(value).__name__)
-        if name == "<lambda>":
-            name = f"{where}_function"
+        wanted = str(getattr(value, "__name__", type(value).__name__))
+        if wanted == "<lambda>":
+            wanted = f"{where}_function"
         kind = "the function" if callable(value) else f"an object ({type(value).__name__})"
-        return self.parameter(value, name, f"{kind} that '{where}' uses")
+        return self.parameter(value, wanted, f"{kind} that '{where}' uses")
 
-    def class_name(self, kind: type) -> str:
+    def class_name(self, kind: type) -> Leaf:
         """Writes a class: a public name of Keras, an import, or a parameter."""
         public = public_path(kind)
         if public is not None:
@@ -162,11 +164,11 @@ class Values:
         if _is_importable(kind):
             line = f"from {kind.__module__} import {kind.__name__}"
             if self.imports.get(kind.__name__) == line:
-                return kind.__name__
+                return bare_name(kind.__name__, kind)
             if not self.scope.has(kind.__name__):
                 self.scope.taken.add(kind.__name__)
                 self.imports[kind.__name__] = line
-                return kind.__name__
+                return bare_name(kind.__name__, kind)
         return self.parameter(kind, kind.__name__, f"the class {kind.__name__}")
 
     def made(self, kind: type, config: Mapping[str, Any], live: Any, where: str) -> Expr:
@@ -188,15 +190,29 @@ class Values:
         if not is_serialized(value):
             if is_live_state(value) or not isinstance(value, dict):
                 return self.constant(value, where)
-            keys = [f"{flat(self.constant(key, where))}: " for key in value]
-            exprs = [self.configured(item, None, where) for item in value.values()]
-            return _dict(keys, exprs)
-        told: Any = value
-        found = live if _is_told_by(live, told) else deserialized(told)
+            parts = live if isinstance(live, dict) else {}
+            return mapping(
+                [
+                    (self.constant(key, where), self.configured(item, parts.get(key), where))
+                    for key, item in value.items()
+                ]
+            )
+        found = self.described(value, live, where)
         if isinstance(found, keras.DTypePolicy) and is_plain_policy(found):
             return text_of(found.name)
         short = _short_name(found)
         return text_of(short) if short else self.constant(found, where)
+
+    def described(self, value: Any, live: Any, where: str) -> Any:
+        """Finds what an entry of a config describes: the live attribute, or one that is made.
+
+        Raises:
+            UnmadeError: If there is no such attribute, and it must not be made.
+        """
+        # A layer that holds a dict never made anything of it: the dict is data.
+        if _is_told_by(live, value) or isinstance(live, dict):
+            return live
+        return deserialized(value, where)
 
 
 def call_of(
@@ -251,7 +267,10 @@ def is_default(name: str, default: Any, value: Any) -> bool:
         usual = {"activation": "linear", "data_format": "channels_last", "arguments": {}}
         return value is default or (default is None and usual.get(name, default) == value)
     if is_serialized(value):
-        return isinstance(default, str) and _is_short_for(default, deserialized(value))
+        try:
+            return isinstance(default, str) and _is_short_for(default, deserialized(value, name))
+        except UnmadeError:
+            return False
     if isinstance(default, (list, tuple)) and isinstance(value, (list, tuple)):
         return list(default) == list(value)
     return bool(type(default) is type(value) and default == value)
@@ -263,20 +282,9 @@ def _is_float32(value: Any) -> bool:
     return value in (None, "float32")
 
 
-def is_serialized(value: Any) -> bool:
-    """Tells whether an entry of a config is an object that Keras serialized."""
-    return isinstance(value, dict) and "class_name" in value and "config" in value
-
-
 def is_live_state(value: Any) -> bool:
     """Tells whether a value is something that a config holds as it is."""
     return isinstance(value, (keras.Variable, np.ndarray)) or keras.ops.is_tensor(value)
-
-
-def deserialized(value: Any) -> Any:
-    """Makes the object that an entry of a config tells."""
-    with internals.untouched_names(), internals.untouched_randomness():
-        return keras.saving.deserialize_keras_object(value, safe_mode=False)
 
 
 def is_plain_policy(policy: Any) -> bool:
@@ -317,44 +325,30 @@ def _snake(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
 
-def _plain(value: Any) -> str | None:
-    if value is Ellipsis:
-        return "..."
-    if isinstance(value, str):
-        return text_of(str(value))
-    if value is None or type(value) in (bool, int, bytes):
-        return ascii(value)
-    if type(value) is float:
-        return repr(value) if math.isfinite(value) else f'float("{value}")'
-    return None
-
-
-def _dict(keys: list[str], values: list[Expr]) -> Expr:
-    return Group("", tuple(zip(keys, values, strict=True)), "{}")
-
-
 def _told(array: np.ndarray, where: str) -> str:
     return f"a constant of '{where}': {array.dtype}{list(array.shape)}"
 
 
-def public_path(value: Any) -> str | None:
+def public_path(value: Any) -> Leaf | None:
     """Returns the public name of a class or function of Keras, such as `keras.layers.Dense`."""
-    name = getattr(value, "__name__", None)
+    own = getattr(value, "__name__", None)
     module = getattr(value, "__module__", None) or ""
-    if not name or module.split(".")[0] != "keras":
+    if not is_name(own) or module.split(".")[0] != "keras":
         return None
-    if getattr(keras, name, None) is value:
-        return f"keras.{name}"
+    if getattr(keras, own, None) is value:
+        return bare_name(f"keras.{own}", value)
     for room in _ROOMS:
-        if getattr(getattr(keras, room), name, None) is value:
-            return f"keras.{room}.{name}"
+        if getattr(getattr(keras, room), own, None) is value:
+            return bare_name(f"keras.{room}.{own}", value)
     return None
 
 
 def _is_importable(kind: type) -> bool:
     """Tells whether a class can be imported from its module by its name."""
     module = kind.__module__
-    if module == "__main__" or kind.__qualname__ != kind.__name__ or not module.isascii():
+    if module == "__main__" or kind.__qualname__ != kind.__name__:
+        return False
+    if not all(map(is_name, (*module.split("."), kind.__name__))):
         return False
     try:
         found = sys.modules.get(module) or importlib.import_module(module)
