@@ -113,7 +113,9 @@ class Editable:
             name: A glob. With `/` it is a path into nested models, such as
                 `encoder/*/attention`; without, the name of a layer wherever it is.
             regex: A regular expression to be found in the path.
-            where: A function from the live layer to whether it is meant.
+            where: A function from the live layer to whether it is meant. Operations of
+                `keras.ops` are asked too; one that lacks an attribute that the function
+                reads, such as `weights`, is not meant.
             missing_ok: Whether an edit may find nothing to do.
 
         Returns:

@@ -67,10 +67,16 @@ def find_layer(graph: "Graph", name: str) -> str:
         raise GraphError(message)
     if name not in graph.layers:
         raise _unknown(graph, name)
-    is_operation = not hasattr(graph.layers[name].origin, "supports_masking")
-    if is_operation and all(call.layer != name for call in written_calls(graph)):
+    if is_operation(graph.layers[name]) and all(
+        call.layer != name for call in written_calls(graph)
+    ):
         _check_not_derived(graph, name)
     return name
+
+
+def is_operation(layer: Layer) -> bool:
+    """Whether a layer is an operation of `keras.ops`: it has no weights, flags or masks."""
+    return not hasattr(layer.origin, "supports_masking")
 
 
 def _check_not_derived(graph: "Graph", name: str) -> None:

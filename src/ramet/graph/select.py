@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, cast
 
 from ramet.errors import GraphError, OptionError
-from ramet.graph.locate import calls_of_layer, descend, layer_paths
+from ramet.graph.locate import calls_of_layer, is_operation, layer_paths
 from ramet.graph.names import counted
 from ramet.graph.parts import Layer
 
@@ -100,15 +100,19 @@ class Selection:
         return [found[path].origin for path in self.paths]
 
     def calls(self) -> list[str]:
-        """Lists every call of the layers by path, as an edit of one place wants it."""
-        found: list[str] = []
-        for path in self.paths:
-            models, inner, name = descend(self.graph, path)
-            start = "".join(f"{model}/" for model in models)
-            calls = calls_of_layer(inner, name)
-            first = "" if len(calls) == 1 else "#1"
-            found += [start + name + first, *(start + call.name for call in calls[1:])]
-        return found
+        """Lists every call of the layers by path, as an edit of one place wants it.
+
+        A layer that several graphs have in common has calls in each of them.
+        """
+        places: dict[tuple[int, int], list[str]] = {}
+        for prefix, inner in _all_graphs(self.graph):
+            for key, layer in inner.layers.items():
+                names = [call.name for call in calls_of_layer(inner, key)]
+                if len(names) > 1:
+                    names = [name if "#" in name else f"{name}#1" for name in names]
+                places.setdefault(layer.identity, []).extend(prefix + name for name in names)
+        layers = dict(layer_paths(self.graph))
+        return [place for path in self.paths for place in places[layers[path].identity]]
 
     def need(self) -> None:
         """Checks that something is selected, or need not be.
@@ -181,7 +185,7 @@ def select(  # noqa: PLR0913 each asks something else
         tests.append(lambda path, _: pattern.search(path) is not None)
         what.append(f"regex={regex!r}")
     if where is not None:
-        tests.append(lambda _, layer: bool(where(graph.live_origin().current(layer))))
+        tests.append(_by_question(graph, where))
         what.append("where=...")
     found: dict[tuple[int, int], str] = {}
     for path, layer in layer_paths(graph):
@@ -191,6 +195,42 @@ def select(  # noqa: PLR0913 each asks something else
     return Selection(
         graph, tuple(found.values()), ", ".join(what) or "nothing", missing_ok=missing_ok
     )
+
+
+def _all_graphs(graph: "Graph") -> Iterator[tuple[str, "Graph"]]:
+    """Yields a graph and those nested in it with the paths to them, each model once."""
+    met: set[tuple[int, int]] = set()
+    waiting = [("", graph)]
+    while waiting:
+        prefix, inner = waiting.pop(0)
+        yield prefix, inner
+        for key, layer in inner.layers.items():
+            if layer.graph is not None and layer.identity not in met:
+                met.add(layer.identity)
+                waiting.append((f"{prefix}{key}/", layer.graph))
+
+
+def _by_question(graph: "Graph", where: Callable[[Any], bool]) -> Callable[[str, Layer], bool]:
+    """Returns a test that asks a function of the user's about the live layer.
+
+    An operation of `keras.ops` lacks most attributes of layers (`weights`, `trainable`):
+    one that is asked for such an attribute is not meant.
+    """
+    if not callable(cast("Any", where)):
+        message = f"where must be a function of a layer, got {where!r}"
+        raise OptionError(message)
+
+    def test(path: str, layer: Layer) -> bool:
+        live = graph.live_origin().current(layer)
+        try:
+            return bool(where(live))
+        except Exception as error:
+            if is_operation(layer) and isinstance(error, AttributeError) and error.obj is live:
+                return False
+            error.add_note(f"while asking `where` about layer '{path}' ({layer.kind})")
+            raise
+
+    return test
 
 
 def _kinds(kind: Any) -> tuple[Any, ...]:
