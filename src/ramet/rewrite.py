@@ -5,14 +5,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
-from ramet.bridge.patterns import (
-    AnyLayer,
-    Replacement,
-    parameters_of,
-    trace_pattern,
-)
+from ramet.bridge.inferred import Inferred
+from ramet.bridge.likeness import AnyLayer, kinds_of
+from ramet.bridge.patterns import Replacement, parameters_of, trace_pattern
 from ramet.bridge.trace import trace
-from ramet.errors import GraphError, OptionError
+from ramet.errors import GraphError
 from ramet.graph import Call, Graph, Layer, Ref
 from ramet.graph.draft import Draft, with_entry
 from ramet.graph.match import Match, Matcher, Miss
@@ -38,21 +35,21 @@ class Explanation:
         return "\n".join(lines)
 
 
-def any_layer(kind: type, *, name: str | None = None, **constraints: Any) -> AnyLayer:
+def any_layer(
+    kind: type | str | tuple[type | str, ...], *, name: str | None = None, **constraints: Any
+) -> AnyLayer:
     """Stands in a pattern for every layer of a kind, with some arguments if named.
 
     `layers.Conv2D(64, 3)` in a pattern asks for 64 filters of size 3;
-    `any_layer(layers.Conv2D, kernel_size=(3, 3))` for any number of filters.
+    `any_layer(layers.Conv2D, kernel_size=3)` for any number of filters.
 
     Args:
-        kind: A class of layers; a subclass will do.
+        kind: A class of layers, where a subclass will do; its name; or a tuple of them.
         name: Name in the pattern, under which a replacement finds it in `match`.
-        **constraints: Config entries that the layer must have.
+        **constraints: Arguments that the layer must have, in any form that its
+            constructor accepts.
     """
-    if not isinstance(cast("Any", kind), type):
-        message = f"any_layer takes a class of layers, got {kind!r}"
-        raise OptionError(message)
-    return AnyLayer(kind, name, constraints)
+    return AnyLayer(kinds_of(kind), name, constraints)
 
 
 def rewrite(
@@ -96,17 +93,18 @@ def rewrite(
     misses: list[Miss] = []
     for models, inner in _all_graphs(graph):
         path = "".join(f"{name}/" for name in models)
-        matcher = Matcher(inner, wanted, traced.differs)
+        matcher = Matcher(inner, wanted, traced)
         matches = matcher.matches()
         end = next(iter(leaves(wanted.outputs))).call
         found += [path + match.calls[end] for match in matches]
         misses += [dataclasses.replace(miss, place=path + miss.place) for miss in matcher.misses]
         if not explain:
             moved: dict[Ref, Ref] = {}
+            inferred = Inferred(inner)
             for match in matches:
                 tensors = {ask: moved.get(ref, ref) for ask, ref in match.tensors.items()}
                 match = dataclasses.replace(match, tensors=tensors)  # noqa: PLW2901 after the others
-                graph = _replaced(graph, models, wanted, match, new, moved)
+                graph = _replaced(graph, models, wanted, match, new, moved, inferred)
     if explain:
         return Explanation(tuple(found), tuple(misses))
     if not found and not missing_ok:
@@ -121,17 +119,14 @@ def rewrite(
 
 def _all_graphs(graph: Graph) -> list[tuple[tuple[str, ...], Graph]]:
     """Lists a graph and those nested in it, each model once, with the way to each."""
-    found: dict[int, tuple[tuple[str, ...], Graph]] = {}
-    waiting: list[tuple[tuple[str, ...], Graph]] = [((), graph)]
-    while waiting:
-        path, inner = waiting.pop(0)
-        if id(inner.origin) in found:
-            continue
-        found[id(inner.origin)] = (path, inner)
+    found: list[tuple[tuple[str, ...], Graph]] = [((), graph)]
+    met: set[tuple[int, int]] = set()
+    for path, inner in found:  # It grows meanwhile.
         for key, layer in inner.layers.items():
-            if layer.graph is not None:
-                waiting.append(((*path, key), layer.graph))
-    return [*found.values()]
+            if layer.graph is not None and layer.identity not in met:
+                met.add(layer.identity)
+                found.append(((*path, key), layer.graph))
+    return found
 
 
 def _replaced(  # noqa: PLR0913, PLR0917 all of it is one match
@@ -141,15 +136,16 @@ def _replaced(  # noqa: PLR0913, PLR0917 all of it is one match
     match: Match,
     replacement: Replacement,
     moved: dict[Ref, Ref],
+    inferred: Inferred,
 ) -> Graph:
     """Puts the replacement in the place of one match, and notes what its readers read now."""
     inner = graph
     for key in models:
         inner = cast("Graph", inner.layers[key].graph)
     tensors = [match.tensors[ref] for ref in leaves(wanted.inputs)]
-    specs = [inner.calls[ref.call].outputs[ref.index] for ref in tensors]
+    specs = inferred.specs(inner, tensors)
     layers = {key: inner.layers[match.layers[key]] for key in wanted.layers if key in match.layers}
-    new = replacement.traced(specs, layers)
+    new = replacement.traced(specs, layers, lambda key: inferred.layer(inner, match.layers[key]))
     ends = [Ref(match.calls[ref.call], ref.index) for ref in leaves(wanted.outputs)]
     given = list(leaves(new.outputs))
     if len(given) != len(ends):
@@ -169,7 +165,9 @@ def _replaced(  # noqa: PLR0913, PLR0917 all of it is one match
         draft.redirect(mapping)
         moved.update(mapping)
         draft.forget(set(match.calls.values()))
-        return draft.done()
+        made = draft.done()
+        inferred.replaced(target, made, mapping)
+        return made
 
     return with_entry(edit_inside(graph, models, edit, change), edit)
 
@@ -194,12 +192,14 @@ def _take_in(
         if key not in keys:
             keys[key] = _take_layer(draft, new.layers[key], freed, replacement)
         name = unique_name(keys[key], draft.calls)
+        extra = replacement.handed_on(match.context, new.layers[key], call)
         made: Call = dataclasses.replace(
             call,
             name=name,
             layer=keys[key],
             args=map_tree(moved, call.args),
-            kwargs=map_tree(moved, call.kwargs),
+            kwargs={**map_tree(moved, call.kwargs), **extra},
+            derived=call.derived - extra.keys(),
             outputs=tuple(dataclasses.replace(spec, mask=None) for spec in call.outputs),
         )
         draft.add_call(made, after=last)

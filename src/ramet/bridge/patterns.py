@@ -1,8 +1,9 @@
 """Patterns and replacements: ordinary functions, traced by the tracer."""
 
+import contextlib
 import inspect
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,35 +11,19 @@ import keras
 
 from ramet.bridge import internals
 from ramet.bridge.copies import Builder
-from ramet.bridge.reconfigure import current
+from ramet.bridge.inferred import Inferred
+from ramet.bridge.likeness import differs
+from ramet.bridge.live import is_edited
 from ramet.bridge.trace import trace_between
 from ramet.bridge.values import same_bits
 from ramet.errors import GraphError, OptionError
-from ramet.graph import Graph, Layer, Spec
-from ramet.graph.tree import map_tree
+from ramet.graph import Call, Graph, Layer, Spec
+
+_COMMUTES = ("Add", "Multiply", "Average", "Maximum", "Minimum")
+"""Layers and operations of Keras whose arguments can change places."""
 
 _TRIES = 200
 """How many shapes a pattern is tried on before it counts as one that fits none."""
-
-
-class AnyLayer(keras.Layer):
-    """Stands in a pattern for every layer of a kind; `ramet.any_layer` makes one."""
-
-    def __init__(self, kind: type, name: str | None, constraints: dict[str, Any]) -> None:
-        """Remembers what is asked for."""
-        super().__init__(name=name or internals.automatic_name(kind))
-        self.kind = kind
-        self.constraints = constraints
-
-    def call(self, inputs: Any) -> Any:
-        """Gives what it takes, or the first of several."""
-        return keras.tree.flatten(inputs)[0] * 1
-
-    def compute_output_spec(self, inputs: Any, *others: Any, **kwargs: Any) -> Any:
-        """Says the same of symbolic tensors."""
-        del others, kwargs
-        first = keras.tree.flatten(inputs)[0]
-        return keras.KerasTensor(first.shape, first.dtype)
 
 
 @dataclass(frozen=True)
@@ -52,7 +37,21 @@ class Pattern:
 
     def differs(self, asked: Layer, found: Layer) -> str | None:
         """Tells why a layer is not what one of the pattern asks for, or `None`."""
-        return _differs(asked, found, self.written.get(id(asked.origin), []))
+        return differs(asked, found, self.written.get(id(asked.origin), []))
+
+    def commutes(self, found: Layer) -> bool:
+        """Whether the order of a layer's arguments says nothing."""
+        own = type(found.origin).__module__.partition(".")[0] == "keras"
+        return own and found.kind in _COMMUTES
+
+    def arguments(self, found: Layer, call: Call) -> dict[str, Any]:
+        """Returns the written arguments of a call by their names in the layer's signature."""
+        kwargs = {key: item for key, item in call.kwargs.items() if key not in call.derived}
+        return internals.named_arguments(found.origin, call.args, kwargs)
+
+    def context(self, found: Layer) -> frozenset[str]:
+        """Names the arguments that a model hands on to a layer, such as `training`."""
+        return internals.context_arguments(found.origin)
 
 
 def trace_pattern(function: Callable[..., Any], graph: Graph) -> Pattern:
@@ -61,16 +60,17 @@ def trace_pattern(function: Callable[..., Any], graph: Graph) -> Pattern:
     Raises:
         OptionError: If it fits none.
     """
-    names = parameters_of(function)
+    count = len(parameters_of(function))
     failure: Exception | None = None
-    specs = [*dict.fromkeys((spec.shape, spec.dtype) for spec in _specs(graph))]
-    for shapes in itertools.islice(itertools.product(specs, repeat=len(names)), _TRIES):
-        inputs = [keras.Input(batch_shape=shape, dtype=dtype) for shape, dtype in shapes]
-        try:
-            with internals.fresh_names(), internals.noted_arguments() as written:
-                return Pattern(trace_between(inputs, function(*inputs)), written)
-        except Exception as error:  # noqa: BLE001 the author's layers do not fit every shape
-            failure = error
+    for specs in (_recorded_specs, _inferred_specs):
+        known = [*dict.fromkeys((spec.shape, spec.dtype) for spec in specs(graph))]
+        for shapes in itertools.islice(itertools.product(known, repeat=count), _TRIES):
+            inputs = [keras.Input(batch_shape=shape, dtype=dtype) for shape, dtype in shapes]
+            try:
+                with internals.fresh_names(), internals.noted_arguments() as written:
+                    return Pattern(trace_between(inputs, function(*inputs)), written)
+            except Exception as error:  # noqa: BLE001 the author's layers do not fit every shape
+                failure = error
     reason = "it has no tensors" if failure is None else internals.reason_of(failure)
     message = (
         f"pattern '{_name(function)}' cannot be called on any tensor of graph "
@@ -79,12 +79,29 @@ def trace_pattern(function: Callable[..., Any], graph: Graph) -> Pattern:
     raise OptionError(message) from failure
 
 
-def _specs(graph: Graph) -> Iterator[Spec]:
-    for call in graph.calls.values():
-        yield from (spec for spec in call.outputs if spec.known)
+def _recorded_specs(graph: Graph) -> Iterator[Spec]:
+    for inner in _all_graphs(graph):
+        for call in inner.calls.values():
+            yield from (spec for spec in call.outputs if spec.known)
+
+
+def _inferred_specs(graph: Graph) -> Iterator[Spec]:
+    """Yields specs that tensors have since an edit, as far as the graphs can be built."""
+    for inner in _all_graphs(graph):
+        with contextlib.suppress(Exception):
+            yield from Inferred(inner).all_specs(inner) if is_edited(inner) else ()
+
+
+def _all_graphs(graph: Graph) -> Iterator[Graph]:
+    yield graph
     for layer in graph.layers.values():
         if layer.graph is not None:
-            yield from _specs(layer.graph)
+            yield from _all_graphs(layer.graph)
+
+
+def _input_like(spec: Spec) -> Any:
+    kinds = {"ragged": True} if spec.ragged else {}
+    return keras.Input(batch_shape=spec.shape, dtype=spec.dtype, sparse=spec.sparse, **kinds)
 
 
 class Replacement:
@@ -102,20 +119,31 @@ class Replacement:
             raise OptionError(message)
         self._function = function
         self._wants_match = "match" in inspect.signature(function).parameters
-        self._own = {id(layer.origin): layer for layer in _all_layers(graph)}
+        self._own = {
+            id(layer.origin): layer
+            for inner in _all_graphs(graph)
+            for layer in inner.layers.values()
+        }
         self._copies: dict[tuple[int, int], Any] = {}
-        self.records: dict[int, Layer] = {}
+        self._records: dict[int, tuple[Layer, Any]] = {}
 
-    def traced(self, specs: list[Spec], layers: dict[str, Layer]) -> Graph:
+    def traced(
+        self, specs: list[Spec], layers: dict[str, Layer], live: Callable[[str], Any]
+    ) -> Graph:
         """Traces the function on inputs of given specs.
 
         A parameter `match` gets copies of the layers that were matched, by their names
         in the pattern.
+
+        Args:
+            specs: What is known of the tensors.
+            layers: The layers that were matched, by their names in the pattern.
+            live: Returns the live layer for such a name.
         """
-        inputs = [keras.Input(batch_shape=spec.shape, dtype=spec.dtype) for spec in specs]
+        inputs = [_input_like(spec) for spec in specs]
         extra = {}
         if self._wants_match:
-            extra["match"] = {key: self._copy_of(layer) for key, layer in layers.items()}
+            extra["match"] = {key: self._copy_of(layer, key, live) for key, layer in layers.items()}
         calls = {key: internals.count_calls(layer.origin) for key, layer in self._own.items()}
         try:
             outputs = self._function(*inputs, **extra)
@@ -129,20 +157,25 @@ class Replacement:
             raise
         return graph
 
-    def _copy_of(self, layer: Layer) -> Any:
+    def _copy_of(self, layer: Layer, key: str, live: Callable[[str], Any]) -> Any:
         """Returns the copy that stands for a layer, the same in every match."""
         if layer.identity not in self._copies:
-            made = Builder("copy").copy(current(layer))
+            source = live(key)
+            made = Builder("copy").copy(source)
             self._copies[layer.identity] = made
-            self.records[id(made)] = layer
+            self._records[id(made)] = layer, source
         return self._copies[layer.identity]
+
+    def handed_on(self, context: Mapping[str, Any], layer: Layer, call: Call) -> dict[str, Any]:
+        """Returns what a call is given like those in whose place it comes: `training`."""
+        written = call.kwargs.keys() - call.derived
+        wanted = internals.context_arguments(layer.origin) - written
+        return {key: value for key, value in context.items() if key in wanted}
 
     def kept_record(self, layer: Layer) -> Layer | None:
         """Returns the record of a matched layer whose copy was called as it is."""
-        record = self.records.get(id(layer.origin))
-        if record is None or not _is_unchanged(current(record), layer.origin):
-            return None
-        return record
+        record, source = self._records.get(id(layer.origin), (None, None))
+        return record if record is not None and _is_unchanged(source, layer.origin) else None
 
     def _check_tensors(self, outputs: Any) -> None:
         for output in keras.tree.flatten(outputs):
@@ -161,13 +194,6 @@ class Replacement:
                     "take it from a parameter `match`, or make a new one"
                 )
                 raise GraphError(message)
-
-
-def _all_layers(graph: Graph) -> Iterator[Layer]:
-    for layer in graph.layers.values():
-        yield layer
-        if layer.graph is not None:
-            yield from _all_layers(layer.graph)
 
 
 def _is_unchanged(layer: Any, copy: Any) -> bool:
@@ -190,39 +216,16 @@ def parameters_of(function: Callable[..., Any]) -> list[str]:
     if not callable(function) or isinstance(function, keras.Operation):
         message = f"a pattern must be a function, got a {type(function).__name__}"
         raise OptionError(message)
-    names = [name for name in inspect.signature(function).parameters if name != "match"]
+    # What has a default is the function's own affair: `lambda x, size=size: ...` in a loop.
+    names = [
+        name
+        for name, parameter in inspect.signature(function).parameters.items()
+        if name != "match" and parameter.default is inspect.Parameter.empty
+    ]
     if not names:
         message = f"pattern '{_name(function)}' has no parameters; let it take the tensors it reads"
         raise OptionError(message)
     return names
-
-
-def _differs(asked: Layer, found: Layer, written: list[str]) -> str | None:
-    want, have = asked.origin, current(found)
-    if isinstance(want, AnyLayer):
-        if not isinstance(have, want.kind):
-            return f"is a {found.kind}, not a {want.kind.__name__}"
-        return _config_differs(want.constraints, want.constraints, have)
-    if type(have) is not type(want):
-        return f"is a {found.kind}, not a {asked.kind}"
-    if not isinstance(want, keras.Layer):
-        options = [internals.operation_options(each) for each in (want, have)]
-        same = internals.equal_constants(*(sorted(o.items(), key=str) for o in options))
-        return None if same else "has other options"
-    return _config_differs(written, want.get_config(), have)
-
-
-def _config_differs(names: Any, config: dict[str, Any], have: Any) -> str | None:
-    found = have.get_config()
-    for name in names:
-        if name != "name" and name in config and _plain(config[name]) != _plain(found.get(name)):
-            return f"has {name}={found.get(name)!r}, not {config[name]!r}"
-    return None
-
-
-def _plain(value: Any) -> Any:
-    """Returns a config value with tuples as lists, and a single size as itself."""
-    return map_tree(lambda leaf: leaf, list(value)) if isinstance(value, tuple) else value
 
 
 def _name(function: Callable[..., Any]) -> str:

@@ -8,6 +8,7 @@ import keras
 
 from ramet.bridge import internals
 from ramet.bridge.copies import Builder
+from ramet.bridge.source.values import parameters_of
 from ramet.bridge.transfer import take_over, take_over_adapted
 from ramet.errors import OptionError
 from ramet.graph import Layer
@@ -20,18 +21,21 @@ def check_changes(layer: Layer, changes: Mapping[str, Any]) -> None:
     Raises:
         OptionError: If it has not, or cannot be made from its config at all.
     """
-    config = {} if changes.keys() == {"trainable"} else _config_of(layer)
+    # A config need not tell every argument: Keras leaves `lora_rank` out until it is set.
+    only_flag = changes.keys() == {"trainable"}
+    config = {} if only_flag else _config_of(layer)
+    known = dict.fromkeys([*config, *parameters_of(type(layer.origin))])
     for name in changes:
         if name == "name":
             message = f"layer '{layer.name}' gets another name by rename, not by configure"
             raise OptionError(message)
         if name == "trainable":
             _check_flag(layer, changes[name])
-        elif name not in config:
-            known = ", ".join(key for key in config if key != "name")
+        elif name not in known:
+            shown = ", ".join(key for key in known if key != "name")
             message = (
                 f"layer '{layer.name}' ({layer.kind}) has no argument '{name}'"
-                f"{did_you_mean(name, [*config])} It has: {known}"
+                f"{did_you_mean(name, [*known])} It has: {shown}"
             )
             raise OptionError(message)
 
@@ -68,11 +72,53 @@ def reconfigured(layer: Layer) -> Any:
         OptionError: If its class does not accept them.
     """
     changes = {key: _own(value) for key, value in (layer.changes or {}).items()}
-    config = _config_of(layer) | changes
+    config = _config_of(layer)
+    untold = {key: value for key, value in _untold(layer, config).items() if key not in changes}
     with internals.untouched_names():
-        made = _made_of(layer, config, changes)
+        made = _made_of(layer, config | untold | changes, changes)
+    _check_told(layer, made, untold)
     take_over_adapted(layer.origin, made)
     return made
+
+
+def _untold(layer: Layer, config: dict[str, Any]) -> dict[str, Any]:
+    """Returns arguments that the config of a user's layer leaves out and an attribute has."""
+    kind = type(layer.origin)
+    if kind.__module__.partition(".")[0] == "keras":
+        return {}
+    return {
+        name: _own(value)
+        for name, parameter in parameters_of(kind).items()
+        if name not in config
+        and name != "trainable"
+        and (value := getattr(layer.origin, name, parameter.default)) is not parameter.default
+    }
+
+
+def _check_told(layer: Layer, made: Any, untold: dict[str, Any]) -> None:
+    """Checks that arguments which are known from attributes were understood.
+
+    Raises:
+        OptionError: If the layer keeps something else than what it was given.
+    """
+    for name, value in untold.items():
+        found = getattr(made, name, None)
+        if found is not value and not internals.equal_constants(found, value):
+            message = (
+                f"layer '{layer.name}' ({layer.kind}) cannot be made again: its config does not "
+                f"tell '{name}'; write it in get_config(), or replace the layer"
+            )
+            raise OptionError(message)
+
+
+def made_with(layer: Any, changes: Mapping[str, Any]) -> Any:
+    """Makes a live layer from its config with other arguments, not built; `None` if that fails."""
+    record = Layer(layer.name, type(layer).__name__, layer)
+    with internals.untouched_names(), internals.untouched_randomness():
+        try:
+            return _made_of(record, _config_of(record) | dict(changes), dict(changes))
+        except OptionError:
+            return None
 
 
 def _made_of(layer: Layer, config: dict[str, Any], changes: dict[str, Any]) -> Any:

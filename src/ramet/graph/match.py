@@ -1,8 +1,8 @@
 """Where a small graph, the pattern, is found in a larger one."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ramet.graph.parts import Call, Layer, Ref
 from ramet.graph.reach import written_calls
@@ -11,8 +11,28 @@ from ramet.graph.tree import leaves, paired_leaves
 if TYPE_CHECKING:
     from ramet.graph.core import Graph
 
-_COMMUTES = ("Add", "Multiply", "Average", "Maximum", "Minimum")
-"""Layers and operations whose two arguments can change places."""
+_MOST_PLACES = 6
+"""How many arguments are tried in every order where the order says nothing."""
+
+
+class Likeness(Protocol):
+    """What has to be known of live layers to compare them with those of a pattern."""
+
+    def differs(self, asked: Layer, found: Layer) -> str | None:
+        """Tells why a layer is not what one of the pattern asks for."""
+        ...
+
+    def commutes(self, found: Layer) -> bool:
+        """Whether the order of a layer's arguments says nothing."""
+        ...
+
+    def arguments(self, found: Layer, call: Call) -> dict[str, Any]:
+        """Returns the written arguments of a call by their names in the layer's signature."""
+        ...
+
+    def context(self, found: Layer) -> frozenset[str]:
+        """Names the arguments that a model hands on to a layer, such as `training`."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -25,6 +45,8 @@ class Match:
     """Layers of the graph, by those of the pattern."""
     tensors: dict[Ref, Ref]
     """Tensors of the graph, by the inputs of the pattern."""
+    context: Mapping[str, Any]
+    """What all calls are given that take it, and the pattern does not write: `training`."""
 
 
 @dataclass(frozen=True)
@@ -54,19 +76,17 @@ class _Bindings:
 class Matcher:
     """Finds a pattern in a graph, each call in at most one match."""
 
-    def __init__(
-        self, graph: "Graph", pattern: "Graph", differs: Callable[[Layer, Layer], str | None]
-    ) -> None:
+    def __init__(self, graph: "Graph", pattern: "Graph", likeness: Likeness) -> None:
         """Prepares the search.
 
         Args:
             graph: Where to search.
             pattern: What to search for.
-            differs: Tells why a layer is not what one of the pattern asks for.
+            likeness: Compares layers.
         """
         self._graph = graph
         self._pattern = pattern
-        self._differs = differs
+        self._likeness = likeness
         self._written = {call.name: call for call in written_calls(graph)}
         self._inputs = set(leaves(pattern.inputs))
         self._outputs: list[Ref] = list(leaves(pattern.outputs))
@@ -82,7 +102,8 @@ class Matcher:
             for bindings in self._ending_at(call):
                 reason = self._why_not(bindings, taken)
                 if reason is None:
-                    match = Match(bindings.calls, bindings.layers, bindings.tensors)
+                    context = {key: given[0] for key, given in self._context(bindings).items()}
+                    match = Match(bindings.calls, bindings.layers, bindings.tensors, context)
                     found.append(match)
                     taken.update(match.calls.values())
                     break
@@ -126,7 +147,13 @@ class Matcher:
             return
         found = bindings.copy()
         found.calls[wanted], found.layers[asked.layer] = name, call.layer
-        for pairs in self._pairings(asked, call):
+        layer = self._graph.layers[call.layer]
+        pairs = self._pairs(layer, asked, call)
+        if pairs is None:
+            self._reasons.append((1, f"'{name}' takes other arguments"))
+        elif self._likeness.commutes(layer) and 1 < len(pairs) <= _MOST_PLACES:
+            yield from self._unify_in_any_order(pairs, found, name)
+        else:
             yield from self._unify_all(pairs, found, name)
 
     def _layer_differs(self, asked: str, key: str, bindings: _Bindings) -> str | None:
@@ -135,20 +162,27 @@ class Matcher:
             return f"should be another call of '{bound}'"
         if bound is None and key in bindings.layers.values():
             return "is another call of a layer that is matched already"
-        return self._differs(self._pattern.layers[asked], self._graph.layers[key])
+        return self._likeness.differs(self._pattern.layers[asked], self._graph.layers[key])
 
-    def _pairings(self, asked: Call, call: Call) -> Iterator[list[tuple[Any, Any]]]:
-        """Yields arguments side by side, in the other order too where that is the same."""
-        trees = [(each.args, _written_kwargs(each)) for each in (asked, call)]
-        pairs = paired_leaves(*trees)
-        if pairs is None:
-            self._reasons.append((1, f"'{call.name}' takes other arguments"))
+    def _pairs(self, layer: Layer, asked: Call, call: Call) -> list[tuple[Any, Any]] | None:
+        """Lists arguments side by side, but for what a model hands on to its calls."""
+        wanted, given = (self._likeness.arguments(layer, each) for each in (asked, call))
+        handed_on = self._likeness.context(layer) - wanted.keys()
+        return paired_leaves(wanted, {k: v for k, v in given.items() if k not in handed_on})
+
+    def _unify_in_any_order(
+        self, pairs: list[tuple[Any, Any]], bindings: _Bindings, name: str
+    ) -> Iterator[_Bindings]:
+        """Yields ways in which arguments are found, whatever their order."""
+        if not pairs:
+            yield bindings
             return
-        yield pairs
-        kind = self._graph.layers[call.layer or ""].kind
-        if kind in _COMMUTES and len(pairs) == len(("first", "second")):
-            (a, x), (b, y) = pairs
-            yield [(a, y), (b, x)]
+        (asked, _), *rest = pairs
+        for place, (_, given) in enumerate(pairs):
+            others = [value for at, (_, value) in enumerate(pairs) if at != place]
+            left = [(want, value) for (want, _), value in zip(rest, others, strict=True)]
+            for found in self._unify_leaf(asked, given, bindings, name):
+                yield from self._unify_in_any_order(left, found, name)
 
     def _unify_all(
         self, pairs: list[tuple[Any, Any]], bindings: _Bindings, name: str
@@ -201,11 +235,28 @@ class Matcher:
         for ref in leaves(self._graph.outputs):
             if ref.call in inside and ref not in visible:
                 return f"'{ref.call}' is also an output of the model"
+        for key, (value, name, odd) in self._context(bindings).items():
+            if odd is not None:
+                return f"'{name}' is called with {key}={value!r}, and '{odd}' is not"
         return None
 
-
-def _written_kwargs(call: Call) -> dict[str, Any]:
-    return {key: item for key, item in call.kwargs.items() if key not in call.derived}
+    def _context(self, bindings: _Bindings) -> dict[str, tuple[Any, str, str | None]]:
+        """Returns what calls are given that the pattern leaves open, and who is not."""
+        given: dict[str, dict[str, Any]] = {}
+        for wanted, name in bindings.calls.items():
+            asked, call = self._pattern.calls[wanted], self._graph.calls[name]
+            layer = self._graph.layers[call.layer or ""]
+            written = [self._likeness.arguments(layer, each) for each in (asked, call)]
+            for key in self._likeness.context(layer) - written[0].keys():
+                given.setdefault(key, {})[name] = written[1].get(key)
+        found: dict[str, tuple[Any, str, str | None]] = {}
+        for key, values in given.items():
+            told = [name for name, value in values.items() if value is not None]
+            if told:
+                value = values[told[0]]
+                odd = (name for name, other in values.items() if other != value)
+                found[key] = value, told[0], next(odd, None)
+        return found
 
 
 def _equal(first: Any, second: Any) -> bool:

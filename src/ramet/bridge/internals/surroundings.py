@@ -126,9 +126,9 @@ def fresh_names() -> Generator[None]:
         yield
 
 
-def automatic_name(kind: type) -> str:
-    """Returns the name that Keras would give to a layer of a class."""
-    return auto_name(kind.__name__)
+def automatic_name(kind: str) -> str:
+    """Returns the name that Keras would give to a layer of a class of that name."""
+    return auto_name(kind)
 
 
 @contextlib.contextmanager

@@ -119,6 +119,26 @@ def accepts(operation: Any, argument: str) -> bool:
     return signature is not None and argument in signature.parameters
 
 
+def context_arguments(operation: Any) -> frozenset[str]:
+    """Names the arguments of a layer that Keras hands on from outer calls: `training`."""
+    names = getattr(operation, "_call_context_args", ())
+    return frozenset(name for name in names if accepts(operation, name))
+
+
+def named_arguments(operation: Any, args: Any, kwargs: Any) -> dict[str, Any]:
+    """Returns arguments of a call by their names, without those that have their defaults.
+
+    Arguments that do not fit the signature are numbered.
+    """
+    signature = getattr(operation, "_call_signature", None) or inspect.signature(operation.call)
+    try:
+        found = signature.bind_partial(*args, **kwargs).arguments
+    except TypeError:
+        return {**{str(place): value for place, value in enumerate(args)}, **kwargs}
+    known = signature.parameters
+    return {name: value for name, value in found.items() if value is not known[name].default}
+
+
 @contextlib.contextmanager
 def noted_arguments() -> Generator[dict[int, list[str]]]:
     """Notes, for layers that are made meanwhile, which constructor arguments were written.
