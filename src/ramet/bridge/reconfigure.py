@@ -1,6 +1,6 @@
 """A layer made again with other constructor arguments."""
 
-import dataclasses
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -75,8 +75,16 @@ def reconfigured(layer: Layer) -> Any:
     config = _config_of(layer)
     untold = {key: value for key, value in _untold(layer, config).items() if key not in changes}
     with internals.untouched_names():
-        made = _made_of(layer, config | untold | changes, changes)
+        try:
+            made = _made_of(layer, config | untold | changes, changes)
+        except OptionError:
+            # The class gives its base some of them itself.
+            own = inspect.signature(type(layer.origin).__init__).parameters
+            untold = {key: value for key, value in untold.items() if key in own}
+            made = _made_of(layer, config | untold | changes, changes)
     _check_told(layer, made, untold)
+    if "lora_alpha" in changes:
+        internals.keep_alpha(made, changes["lora_alpha"])
     take_over_adapted(layer.origin, made)
     return made
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import random
+import weakref
 from collections.abc import Generator
 from typing import Any
 
@@ -85,9 +86,20 @@ def untrack(model: Any, layers: list[Any]) -> None:
         remove_by_id(model._layers, layer)
 
 
+_ALPHAS: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+"""The `lora_alpha` that layers were made with: `Dense` forgets it when it is built."""
+
+
+def keep_alpha(made: Any, alpha: Any) -> None:
+    """Remembers the `lora_alpha` that a layer was made with, for when it is built."""
+    _ALPHAS[made] = alpha
+
+
 def take_over_attributes(source: Any, made: Any) -> None:
     """Gives a layer made from a config what the config of its class forgets."""
-    if getattr(source, "lora_enabled", False) and hasattr(made, "lora_alpha"):
+    if made in _ALPHAS:
+        made.lora_alpha = _ALPHAS.pop(made)
+    elif getattr(source, "lora_enabled", False) and hasattr(made, "lora_alpha"):
         made.lora_alpha = source.lora_alpha
     both = [keras.tree.flatten(getattr(layer, "states", None)) for layer in (source, made)]
     for old, new in zip(*both, strict=False):

@@ -1,0 +1,154 @@
+"""Constructor arguments that a config leaves out: they can be changed, and are not lost."""
+
+import keras
+import numpy as np
+import pytest
+from keras import layers, ops
+
+import ramet
+
+RANDOM = np.random.default_rng(0)
+
+
+def array(value):
+    return ops.convert_to_numpy(value)
+
+
+LORA = {
+    "Dense": (lambda: layers.Dense(6, name="layer"), (4, 5)),
+    "EinsumDense": (
+        lambda: layers.EinsumDense("abc,cd->abd", (None, 6), bias_axes="d", name="layer"),
+        (4, 5),
+    ),
+    "Conv1D": (lambda: layers.Conv1D(6, 3, name="layer"), (4, 5)),
+    "Conv2D": (lambda: layers.Conv2D(6, 2, name="layer"), (4, 4, 5)),
+    "Embedding": (lambda: layers.Embedding(9, 6, name="layer"), (4,)),
+}
+
+
+@pytest.mark.parametrize("kind", LORA)
+def test_a_rank_is_given_to_a_layer_that_had_none(kind):
+    make, shape = LORA[kind]
+    x = keras.Input(shape, name="x", dtype="int32" if kind == "Embedding" else "float32")
+    model = keras.Model(x, layers.Flatten(name="flat")(make()(x)), name="net")
+    data = RANDOM.integers(0, 9, (2, *shape))
+    data = data if kind == "Embedding" else RANDOM.standard_normal((2, *shape)).astype("float32")
+    made = ramet.trace(model).configure("layer", lora_rank=2).build()
+    old, new = model.get_layer("layer"), made.get_layer("layer")
+    assert new.lora_enabled
+    assert new.lora_rank == 2
+    assert not old.lora_enabled
+    # The second factor is zero at first, so what the layer computes is what it was.
+    np.testing.assert_array_equal(array(made(data)), array(model(data)))
+    trained = {v.name for v in new.trainable_variables}
+    assert {name for name in trained if "lora" in name} == {
+        name.name for name in new.variables if "lora" in name.name
+    }
+    assert len([name for name in trained if "lora" in name]) == 2
+    assert not {"kernel", "embeddings"} & trained
+    for variable in new.variables:
+        if variable.name.endswith("_b"):
+            variable.assign(np.ones(variable.shape, "float32"))
+    assert not np.allclose(array(made(data)), array(model(data)))
+    again = ramet.trace(made).rename({"layer": "other"}).configure("other", trainable=False).build()
+    np.testing.assert_array_equal(array(again(data)), array(made(data)))
+
+
+def test_ranks_for_a_selection_train_only_what_they_bring():
+    x = keras.Input((4,), name="x")
+    y = layers.Dense(4, name="a")(x)
+    model = keras.Model(x, layers.Dense(2, name="b", use_bias=False)(y), name="net")
+    made = ramet.trace(model).select(kind=layers.Dense).configure(lora_rank=1, lora_alpha=4).build()
+    assert made.get_layer("a").lora_alpha == 4
+    more = ramet.trace(made).configure("a", lora_alpha=8).build()
+    assert [more.get_layer(name).lora_alpha for name in ("a", "b")] == [8, 4]
+    assert sorted(v.path for v in made.trainable_variables) == [
+        "a/bias",
+        "a/lora_kernel_a",
+        "a/lora_kernel_b",
+        "b/lora_kernel_a",
+        "b/lora_kernel_b",
+    ]
+    row = RANDOM.standard_normal((3, 4)).astype("float32")
+    np.testing.assert_array_equal(array(made(row)), array(model(row)))
+    made.compile("sgd", "mse")
+    kernel = array(made.get_layer("a").variables[0]).copy()
+    made.fit(row, np.ones((3, 2), "float32"), epochs=2, verbose=0)
+    np.testing.assert_array_equal(array(made.get_layer("a").variables[0]), kernel)
+
+
+class Scaled(layers.Layer):
+    """A layer whose config leaves an argument out."""
+
+    def __init__(self, scale, extra=None, **kwargs):
+        super().__init__(**kwargs)
+        self.scale, self.extra = scale, extra
+
+    def call(self, inputs):
+        return inputs * self.scale + (self.extra or 0.0)
+
+    def get_config(self):
+        return {**super().get_config(), "scale": self.scale}
+
+
+class Hidden(Scaled):
+    """A layer that keeps something else under the name of an argument."""
+
+    def __init__(self, scale, extra=None, **kwargs):
+        super().__init__(scale, **kwargs)
+        self.extra = None if extra is None else extra * 2.0
+
+
+class Derived(Scaled):
+    """A layer that hands arguments on to its base."""
+
+    def __init__(self, *, more=1.0, **kwargs):
+        super().__init__(scale=2.0, **kwargs)
+        self.more = more
+
+    def get_config(self):
+        config = super().get_config()
+        config.pop("scale")
+        return config
+
+    def call(self, inputs):
+        return super().call(inputs) * self.more
+
+
+def of(layer) -> keras.Model:
+    x = keras.Input((3,), name="x")
+    return keras.Model(x, layer(x), name="net")
+
+
+ROW = np.array([[1.0, 2.0, 3.0]], "float32")
+
+
+def test_an_argument_that_no_config_tells_can_be_changed():
+    graph = ramet.trace(of(Scaled(3.0, name="s")))
+    made = graph.configure("s", extra=1.0).build()
+    np.testing.assert_allclose(array(made(ROW)), ROW * 3.0 + 1.0)
+    both = graph.configure("s", extra=1.0).configure("s", scale=2.0).build()
+    np.testing.assert_allclose(array(both(ROW)), ROW * 2.0 + 1.0)
+    derived = ramet.trace(of(Derived(name="s"))).configure("s", extra=1.0, more=2.0).build()
+    np.testing.assert_allclose(array(derived(ROW)), (ROW * 2.0 + 1.0) * 2.0)
+
+
+def test_an_argument_that_no_config_tells_is_not_lost():
+    made = ramet.trace(of(Scaled(3.0, extra=5.0, name="s"))).configure("s", scale=2.0).build()
+    np.testing.assert_allclose(array(made(ROW)), ROW * 2.0 + 5.0)
+    plain = layers.Dense(2, name="d", activity_regularizer="l2")
+    made = ramet.trace(of(plain)).configure("d", activation="relu").build()
+    assert made.get_layer("d").activity_regularizer is not None
+    lost = ramet.trace(of(Hidden(3.0, extra=5.0, name="s"))).configure("s", scale=2.0)
+    with pytest.raises(ramet.OptionError, match=r"its config does not tell 'extra'; write it in"):
+        lost.build()
+
+
+def test_what_no_constructor_accepts():
+    graph = ramet.trace(of(layers.Dense(2, name="d")))
+    with pytest.raises(
+        ramet.OptionError, match=r"no argument 'lora_rnk'; did you mean 'lora_rank'"
+    ):
+        graph.configure("d", lora_rnk=2)
+    with pytest.raises(ramet.OptionError, match=r"no argument 'extras'.* It has: .*scale, extra"):
+        ramet.trace(of(Scaled(2.0, name="s"))).configure("s", extras=2)
