@@ -5,6 +5,7 @@ from typing import Any
 import keras
 
 from ramet.bridge import internals
+from ramet.bridge.remedy import remedy
 from ramet.errors import GraphError
 from ramet.graph import Call, Graph
 from ramet.graph.journal import cause_of
@@ -32,10 +33,8 @@ def invoke(graph: Graph, call: Call, layer: Any, args: Any, kwargs: Any) -> list
         before = "" if call.origin is None else _shapes(call.origin.node.input_tensors)
         expected = f" where it took {before}" if before and before != found else ""
         reason = internals.reason_of(error)
-        remedy = ""
-        if expected and getattr(layer, "built", False) and getattr(layer, "weights", None):
-            remedy = f"; configure('{layer.name}', weights='grow') makes it again for these shapes"
-        message = f"{where} cannot take {found}{expected}: {reason}{remedy}{_blame(graph, call)}"
+        advice = remedy(graph, call, layer, args, kwargs) if expected else ""
+        message = f"{where} cannot take {found}{expected}: {reason}{advice}{_blame(graph, call)}"
         raise GraphError(message) from error
     return keras.tree.flatten(outputs)
 

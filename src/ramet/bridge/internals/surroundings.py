@@ -46,6 +46,8 @@ def reason_of(error: Exception) -> str:
     text = re.sub(r"\x1b\[\d+m", "", str(error))
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     told = [line for line in lines if not line.startswith("Exception encountered when calling")]
+    if len(told) > 1 and told[0].endswith("Error encountered:"):
+        return told[1]  # Of the layer's own code, which Keras ran to infer its output.
     return next(iter(told), type(error).__name__)
 
 
