@@ -111,3 +111,81 @@ def test_neither_model_is_changed():
     calls = [len(layer._inbound_nodes) for layer in model.layers]
     ramet.diff(model, ramet.trace(model).remove("a_relu"))
     assert [len(layer._inbound_nodes) for layer in model.layers] == calls
+
+
+class Unnamed(layers.Layer):
+    """A layer whose weights have no names."""
+
+    def build(self, input_shape):
+        self.a = self.add_weight(shape=(input_shape[-1],), initializer="ones")
+        self.b = self.add_weight(shape=(input_shape[-1],), initializer="zeros")
+
+    def call(self, inputs):
+        return inputs * self.a + self.b
+
+
+def automatic(width=3, *, more=False) -> keras.Model:
+    """A model in which Keras makes up all names but one."""
+    x = keras.Input((4,))
+    branches = [layers.Dense(width)(x) for _ in range(3)]
+    y = keras.ops.relu(layers.Concatenate()(branches)) * 2.0
+    start = keras.Input((3 * width,))
+    inner = keras.Model(start, layers.Dense(4)(start))
+    y = keras.Sequential([keras.Input((4,)), layers.Dense(4), Unnamed()])(inner(y))
+    y = layers.Dropout(0.5, seed=1)(y) if more else y
+    y = layers.Dense(4, name="chosen")(y)
+    y = layers.Bidirectional(layers.GRU(2, seed=1))(keras.ops.expand_dims(y, 1))
+    return keras.Model(x, layers.Activation("tanh")(y))
+
+
+def test_the_same_code_twice_makes_the_same_model():
+    first, second = automatic(), automatic()
+    assert first.layers[1].name != second.layers[1].name
+    assert not ramet.diff(first, second, weights=False)
+    second.set_weights(first.get_weights())
+    assert not ramet.diff(first, second)
+    assert not ramet.diff(second, first)
+    assert "no difference" in str(ramet.diff(first, second))
+
+
+def test_a_change_is_found_among_automatic_names():
+    first, second = automatic(), automatic()
+    second.set_weights(first.get_weights())
+    # The numbers of three equal branches overlap with those of the other model's.
+    branch = second.layers[2]
+    branch.bias.assign([1.0, 2.0, 3.0])
+    found = ramet.diff(first, second)
+    assert [(e.kind, e.where) for e in found] == [("weights", first.layers[2].name)]
+    more = automatic(more=True)
+    assert [entry.kind for entry in ramet.diff(first, more, weights=False)] == ["added"]
+    kinds = {entry.kind for entry in ramet.diff(first, automatic(width=5), weights=False)}
+    assert "renamed" not in kinds
+    assert "config" in kinds
+
+
+def test_chosen_names_are_still_renames():
+    first, second = automatic(), automatic()
+    graph = ramet.trace(second).rename({"chosen": "other", second.layers[1].name: "mine"})
+    found = ramet.diff(first, graph, weights=False)
+    assert sorted(entry.text for entry in found) == ["now 'mine'", "now 'other'"]
+    assert {entry.kind for entry in found} == {"renamed"}
+
+
+def test_branches_that_are_alike_keep_their_order():
+    def make():
+        x = keras.Input((4,))
+        return keras.Model(x, layers.Add()([layers.Dense(3)(x) for _ in range(4)]))
+
+    first = make()
+    second = make()
+    # Dense layers of the second are numbered on from those of the first: shift them by one.
+    names = [layer.name for layer in first.layers if isinstance(layer, layers.Dense)]
+    shifted = {
+        layer.name: f"shift_{number}"
+        for number, layer in enumerate(v for v in second.layers if isinstance(v, layers.Dense))
+    }
+    second.set_weights(first.get_weights())
+    moved = ramet.trace(second).rename(shifted)
+    number = int(names[0].rpartition("_")[2]) if names[0] != "dense" else 0
+    back = {f"shift_{at}": f"dense_{number + at + 1}" for at in range(4)}
+    assert not ramet.diff(first, moved.rename(back))

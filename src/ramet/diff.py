@@ -93,9 +93,10 @@ def diff(first: Any, second: Any, *, weights: bool = True) -> Diff:
     """Finds what changed between two models.
 
     Layers are paired by structure, not by name alone, so that a renamed layer is a
-    rename. A change is told where it begins: what lies below a layer of another shape is
-    not listed again. Neither model is called or changed. Costs O(calls), and reads every
-    weight once.
+    rename. Numbers that Keras counts (`dense_3`) are no names that somebody chose: two
+    models of the same code do not differ in them. A change is told where it begins: what
+    lies below a layer of another shape is not listed again. Neither model is called or
+    changed. Costs O(calls), and reads every weight once.
 
     Args:
         first: A model that can be traced, a Graph, or a path to a `.keras` file.

@@ -7,15 +7,17 @@ the name decides, and at last the neighbours do.
 
 import hashlib
 import json
+import re
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import keras
 
 from ramet.bridge import internals
 from ramet.graph import Call, Graph, Layer, Ref
+from ramet.graph.names import is_automatic
 from ramet.graph.reach import written_calls
 from ramet.graph.tree import leaves, map_tree
 
@@ -44,10 +46,34 @@ def config_of(layer: Layer) -> dict[str, Any] | None:
     except Exception:  # noqa: BLE001 a layer without a config has none to compare
         return None
     plain.pop("name", None)
+    plain = {key: _without_counters(item) for key, item in plain.items()}
     if layer.graph is not None:
         # What a nested model holds is compared inside of it.
         for name in ("layers", "input_layers", "output_layers"):
             plain.pop(name, None)
+    return plain
+
+
+def is_same_name(first: str, second: str, kind: str) -> bool:
+    """Whether two layers of a kind have one name, but for the numbers that Keras counts."""
+    return first == second or (is_automatic(first, kind) and is_automatic(second, kind))
+
+
+def _without_counters(value: Any) -> Any:
+    """Returns a config value in which layers have automatic names without their numbers.
+
+    `Bidirectional` puts a word before the names of its parts.
+    """
+    if isinstance(value, list):
+        return [_without_counters(item) for item in cast("list[Any]", value)]
+    if not isinstance(value, dict):
+        return value
+    plain = {key: _without_counters(item) for key, item in cast("dict[str, Any]", value).items()}
+    config, kind = plain.get("config"), plain.get("class_name")
+    if isinstance(config, dict) and isinstance(kind, str) and isinstance(config.get("name"), str):
+        name = config["name"]
+        if is_automatic(re.sub("^(forward|backward)_", "", name), kind):
+            config["name"] = re.sub(r"_\d+$", "", name)
     return plain
 
 
@@ -61,6 +87,7 @@ class _Aligner:
         self._written = [written_calls(graph) for graph in self._graphs]
         self._found = Alignment()
         self._taken: set[str] = set()
+        self._are_counted_alike = _are_counted_alike(first, second)
         self._facts = [
             {key: _digest(layer.kind, config_of(layer)) for key, layer in graph.layers.items()}
             for graph in self._graphs
@@ -95,7 +122,7 @@ class _Aligner:
             groups.append(group)
         for mark, olds in groups[0].items():
             news = groups[1].get(mark, [])
-            same = [name for name in olds if name in news]
+            same = [name for name in olds if name in news and self._tells(0, name)]
             rest = [[n for n in names if n not in same] for names in (olds, news)]
             for old, new in [*zip(same, same, strict=True), *zip(*rest, strict=False)]:
                 self._found.calls[old] = new
@@ -132,7 +159,15 @@ class _Aligner:
 
     def _name_and_kind(self, side: int, call: Call) -> Any:
         layer = self._graphs[side].layers.get(call.layer or "")
+        if not self._tells(side, call.name):
+            return None
         return call.name, None if layer is None else layer.kind
+
+    def _tells(self, side: int, name: str) -> bool:
+        """Whether the name of a call says which layer it is, also in the other graph."""
+        layer = self._graphs[side].layers.get(self._graphs[side].calls[name].layer or "")
+        chosen = layer is not None and not is_automatic(layer.name, layer.kind)
+        return chosen or self._are_counted_alike
 
     def _neighbours(self, side: int, call: Call) -> Any:
         """Returns what a call reads, in terms of the first graph, if that is paired."""
@@ -144,6 +179,23 @@ class _Aligner:
 
     def _fact(self, side: int, call: Call) -> str:
         return "" if call.layer is None else self._facts[side][call.layer]
+
+
+def _are_counted_alike(first: Graph, second: Graph) -> bool:
+    """Whether automatic names of two graphs come from the same counting.
+
+    Where the same code made both models, one after the other, Keras went on counting, and
+    no number of the first is the first number of the second.
+    """
+    starts: list[dict[str, int]] = [{}, {}]
+    for graph, start in zip((first, second), starts, strict=True):
+        for layer in graph.layers.values():
+            if is_automatic(layer.name, layer.kind):
+                number = re.search(r"_(\d+)$", layer.name)
+                count = int(number[1]) if number else 0
+                start[layer.kind] = min(count, start.get(layer.kind, count))
+    common = starts[0].keys() & starts[1].keys()
+    return not common or any(starts[0][kind] == starts[1][kind] for kind in common)
 
 
 def _arguments(call: Call, sign: Callable[[Ref], Any]) -> str:

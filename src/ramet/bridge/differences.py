@@ -8,10 +8,11 @@ import keras
 import numpy as np
 
 from ramet.bridge import internals
-from ramet.bridge.align import align, config_of, constant
+from ramet.bridge.align import align, config_of, constant, is_same_name
 from ramet.bridge.transfer import roles_of
 from ramet.bridge.values import same_bits
 from ramet.graph import Call, Graph, Layer, Ref, Spec
+from ramet.graph.names import is_automatic
 from ramet.graph.reach import written_calls
 from ramet.graph.tree import leaves, map_tree
 
@@ -77,7 +78,7 @@ class _Comparison:
         if a.kind != b.kind:
             yield self._entry("replaced", old, f"{a.kind} by {b.kind} '{new}'")
             return
-        if old != new:
+        if not is_same_name(a.name, b.name, a.kind):
             yield self._entry("renamed", old, f"now '{new}'")
         changed = [*_changed_config(config_of(a), config_of(b))]
         flags = [getattr(layer.origin, "trainable", None) for layer in (a, b)]
@@ -95,7 +96,7 @@ class _Comparison:
         """Yields how the weights of two layers differ."""
         if not (isinstance(a.origin, keras.Layer) and isinstance(b.origin, keras.Layer)):
             return
-        olds, news = roles_of(a.origin), roles_of(b.origin)
+        olds, news = _variables(a.origin), _variables(b.origin)
         told = [
             text
             for role in dict.fromkeys([*olds, *news])
@@ -168,6 +169,16 @@ class _Comparison:
         before = map_tree(lambda ref: self._tensor(ref, 0), old)
         if before != map_tree(lambda ref: self._tensor(ref, 1), new):
             yield self._entry(kind, kind, f"{_names(old)} is now {_names(new)}")
+
+
+def _variables(layer: Any) -> dict[tuple[str, ...], Any]:
+    """Returns the variables of a layer by role; those without names by their order."""
+    found: dict[tuple[str, ...], Any] = {}
+    for role, variable in roles_of(layer).items():
+        start = role[:-1] if is_automatic(role[-1], "Variable") else None
+        number = sum(known[:-1] == start for known in found)
+        found[role if start is None else (*start, f"variable {number + 1}")] = variable
+    return found
 
 
 def _told(old: Call, new: Call) -> str:
