@@ -6,6 +6,7 @@ from ramet.bridge import internals
 from ramet.bridge.live import is_edited, live_of, spec_of
 from ramet.bridge.reconfigure import current
 from ramet.graph import Graph, Layer, Ref, Spec
+from ramet.graph.freeze import without_flags
 from ramet.graph.locate import calls_of_layer
 from ramet.graph.reach import pruned, written_calls
 
@@ -81,7 +82,7 @@ def _written_refs(graph: Graph) -> list[Ref]:
 
 def _built(graph: Graph, refs: list[Ref]) -> list[Any]:
     """Builds what some tensors need, on the same weights, and returns their twins."""
-    part = pruned(graph.changed(outputs=[*refs], origin=live_of(graph).part()))
+    part = pruned(without_flags(graph).changed(outputs=[*refs], origin=live_of(graph).part()))
     with internals.untouched_names(), internals.untouched_randomness():
         try:
             return part.build(weights="share").outputs

@@ -10,6 +10,7 @@ import keras
 from ramet.bridge import internals
 from ramet.errors import GraphError, OptionError
 from ramet.graph import Call, Graph, Layer, Spec
+from ramet.graph.freeze import without_flags
 from ramet.graph.names import did_you_mean
 from ramet.graph.transfer import TransferReport
 
@@ -80,10 +81,14 @@ class Live:
         )
 
     def settled(self, graph: Graph) -> Graph:
-        """Returns a graph as it is once it was built, on the same weights."""
+        """Return a graph as it is once it was built, on the same weights where that is possible.
+
+        Variables that are shared with the source train or do not train in both.
+        """
         from ramet.bridge.trace import trace
 
-        return trace(graph.build(weights="share"))
+        is_plain = without_flags(graph) is graph
+        return trace(graph.build(weights="share" if is_plain else "copy"))
 
     def is_layer(self, given: Any) -> bool:
         """Tells whether something is a live layer."""

@@ -69,6 +69,20 @@ def flagged(graph: "Graph", records: Sequence[Layer], *, trainable: bool) -> "Gr
     return rebuilt(graph, None, None, change)
 
 
+def without_flags(graph: "Graph") -> "Graph":
+    """Return a graph in which no edit says what trains."""
+
+    def change(target: "Graph") -> "Graph":
+        new = {
+            key: dataclasses.replace(layer, trainable=None)
+            for key, layer in target.layers.items()
+            if layer.trainable is not None
+        }
+        return target.changed(layers=target.parts("layers") | new) if new else target
+
+    return rebuilt(graph, None, None, change)
+
+
 def _with_inner(record: Layer) -> list[Layer]:
     """List a layer and, if it is a model, the layers inside."""
     inner = [] if record.graph is None else [layer for _, layer in layer_paths(record.graph)]
