@@ -1,5 +1,6 @@
 """A layer made again with other constructor arguments."""
 
+import dataclasses
 import inspect
 from collections.abc import Mapping
 from typing import Any
