@@ -3,10 +3,11 @@
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from ramet.errors import GraphError
+from ramet.errors import GraphError, OptionError
 from ramet.graph.draft import UNKNOWN, Draft, with_entry
-from ramet.graph.locate import find_ref
+from ramet.graph.locate import find_tensor, place_text
 from ramet.graph.names import unique_name
+from ramet.graph.nested import edit_inside
 from ramet.graph.parts import Call, Edit, Ref, apart
 from ramet.graph.tree import Tree, leaves, map_tree
 
@@ -19,32 +20,59 @@ def replace_block(graph: "Graph", start: Tree, end: Tree, given: Any) -> "Graph"
 
     It takes the first ones, as a list if there are several, and gives the others.
     """
-    starts = [find_ref(graph, place) for place in leaves(start)]
-    ends = [find_ref(graph, place) for place in leaves(end)]
-    inside = _calls_between(graph, starts, ends)
+    models, inner, starts, ends = _ends(graph, start, end)
+    inside = _calls_between(inner, starts, ends)
     live = graph.live_origin()
     made = given
     if callable(given) and not isinstance(given, type) and not live.is_layer(given):
-        made = given([live.current(graph.layers[key]) for key in _layers(graph, inside)])
+        made = given([live.current(inner.layers[key]) for key in _layers(inner, inside)])
     new = apart(live.layer(made, "what replaces the block"))
-    shown = [" and ".join(f"'{ref.call}'" for ref in refs) for refs in (starts, ends)]
+    prefix = "".join(f"{key}/" for key in models)
+    shown = [" and ".join(f"'{prefix}{ref.call}'" for ref in refs) for refs in (starts, ends)]
     edit = Edit(
         f"replace {len(inside)} calls between {shown[0]} and {shown[1]} by {new.kind} '{new.name}'"
     )
-    draft = Draft(graph, edit)
-    outside = {call.layer for call in graph.calls.values() if call.name not in inside}
-    for key in _layers(graph, inside):
-        if key not in outside:
-            del draft.layers[key]
-    key = draft.add_layer(dataclasses.replace(new, edit=edit))
-    name = unique_name(key, draft.calls)
-    tree: Tree = map_tree(lambda place: find_ref(graph, place), start)
-    outputs = tuple(UNKNOWN for _ in ends)
-    last = max(starts, key=lambda ref: [*graph.calls].index(ref.call))
-    draft.add_call(Call(name, key, (tree,), {}, outputs), after=last.call)
-    draft.redirect({ref: Ref(name, index) for index, ref in enumerate(ends)}, but=name)
-    draft.forget({call for call in inside if not _is_needed(draft, call, inside)})
-    return with_entry(draft.done(), edit)
+    rest = iter(starts)
+    tree = map_tree(lambda _: next(rest), start)
+
+    def change(target: "Graph") -> "Graph":
+        draft = Draft(target, edit)
+        outside = {call.layer for call in target.calls.values() if call.name not in inside}
+        for key in _layers(target, inside):
+            if key not in outside:
+                del draft.layers[key]
+        key = draft.add_layer(dataclasses.replace(new, edit=edit))
+        name = unique_name(key, draft.calls)
+        outputs = tuple(UNKNOWN for _ in ends)
+        last = max(starts, key=lambda ref: [*target.calls].index(ref.call))
+        draft.add_call(Call(name, key, (tree,), {}, outputs), after=last.call)
+        draft.redirect({ref: Ref(name, index) for index, ref in enumerate(ends)}, but=name)
+        draft.forget(set(inside))
+        return draft.done()
+
+    return with_entry(edit_inside(graph, models, edit, change), edit)
+
+
+def _ends(
+    graph: "Graph", start: Tree, end: Tree
+) -> "tuple[tuple[str, ...], Graph, list[Ref], list[Ref]]":
+    """Finds the graph that a block lies in, and the tensors at both ends of it."""
+    places = [*leaves(start)], [*leaves(end)]
+    found = [[find_tensor(graph, place) for place in side] for side in places]
+    both = [spot for side in found for spot in side]
+    if not all(found):
+        message = "a block needs a tensor at either end; name at least one for each"
+        raise OptionError(message)
+    models, inner, _ = both[0]
+    for place, (_, there, _) in zip([*places[0], *places[1]], both, strict=True):
+        if there is not inner:
+            message = (
+                f"a block lies in one graph, but '{place_text(place)}' is in '{there.name}' and "
+                f"'{place_text(places[0][0])}' in '{inner.name}'; flatten the nested models first"
+            )
+            raise GraphError(message)
+    starts, ends = ([ref for _, _, ref in side] for side in found)
+    return models, inner, starts, ends
 
 
 def _layers(graph: "Graph", calls: list[str]) -> list[str]:
@@ -80,17 +108,14 @@ def _calls_between(graph: "Graph", starts: list[Ref], ends: list[Ref]) -> list[s
                     f"it; name '{ref.call}' among the last tensors, or rewire '{call.name}'"
                 )
                 raise GraphError(message)
+    for ref in leaves(graph.outputs):
+        if ref.call in inside and ref not in ends:
+            message = (
+                f"'{ref.call}' lies inside the block, but is an output of '{graph.name}'; name it "
+                "among the last tensors"
+            )
+            raise GraphError(message)
     if not inside:
         message = f"nothing lies between these tensors of graph '{graph.name}'"
         raise GraphError(message)
     return [name for name in graph.calls if name in inside]
-
-
-def _is_needed(draft: Draft, name: str, inside: list[str]) -> bool:
-    """Tells whether a call inside a block is still read by what is left."""
-    return any(ref.call == name for ref in leaves(draft.outputs)) or any(
-        ref.call == name
-        for call in draft.calls.values()
-        if call.name not in inside
-        for ref in call.written_refs
-    )

@@ -26,7 +26,7 @@ def extract(graph: "Graph", inputs: Tree, outputs: Tree, *, by_name: bool = Fals
     shown = {"inputs": inputs, "outputs": outputs}
     text = ", ".join(f"{k}={_names(v)}" for k, v in shown.items() if v is not None)
     taps = Taps(graph)
-    inputs, outputs = taps.refs(inputs), taps.refs(outputs)
+    inputs, outputs = taps.refs(inputs, outputs)
     graph, inputs, outputs = _with_masks(taps.graph, inputs, outputs)
     ends = graph.outputs if outputs is None else outputs
     if not any(True for _ in leaves(ends)):
@@ -63,7 +63,8 @@ def _with_masks(graph: "Graph", inputs: Tree, outputs: Tree) -> "tuple[Graph, Tr
 def split(graph: "Graph", at: Tree) -> "tuple[Graph, Graph]":
     """Cuts a graph in two, so that the second part takes what the first gives."""
     taps = Taps(graph)
-    graph, at, _ = _with_masks(taps.graph, taps.refs(at), None)
+    (at,) = taps.refs(at)
+    graph, at, _ = _with_masks(taps.graph, at, None)
     refs = cast("list[Ref]", list(leaves(at)))
     tail = extract(graph, at, None, by_name=len(refs) > 1)
     specs = [graph.calls[ref.call].outputs[ref.index] for ref in refs]
@@ -192,7 +193,7 @@ def _new_input(
 def add_output(graph: "Graph", place: "str | Ref", name: str | None) -> "Graph":
     """Adds a tensor to the outputs."""
     taps = Taps(graph)
-    ref = taps.refs(place)
+    ref = cast("Ref", taps.refs(place)[0])
     graph = taps.graph
     label = place if isinstance(place, str) else place.call
     edit = Edit(f"add output '{label}'")

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from ramet.errors import GraphError, OptionError
 from ramet.graph.draft import UNKNOWN, Draft, with_entry
 from ramet.graph.freeze import flagged, layer_at
-from ramet.graph.locate import calls_of_layer, descend, find_call, find_layer, find_ref
+from ramet.graph.locate import (
+    calls_of_layer,
+    descend,
+    find_call,
+    find_layer,
+    find_tensor,
+    find_tensor_beside,
+    named_call,
+    place_text,
+)
 from ramet.graph.names import counted, is_automatic, next_free, unique_name
 from ramet.graph.nested import edit_everywhere, edit_inside
 from ramet.graph.parts import POLICIES, Call, Edit, Layer, Ref, apart
@@ -29,7 +38,7 @@ def replace_layer(graph: "Graph", path: str, given: New, weights: str) -> "Graph
     """Puts a layer in the place of another, in all its calls; of `name#2`, in that one."""
     check_policy(weights)
     models, inner, name = descend(graph, path)
-    one = find_call(inner, name) if "#" in name else None
+    one = named_call(inner, name)
     key = find_layer(inner, name) if one is None else cast("str", one.layer)
     old = inner.layers[key]
     _check_not_input(inner, old, "replaced; use with_inputs")
@@ -105,10 +114,10 @@ def configure_layer(graph: "Graph", path: str, changes: Mapping[str, Any], weigh
 
 def insert_after(graph: "Graph", place: "str | Ref", given: New) -> "Graph":
     """Lets a new layer read a tensor, and every reader of that tensor read the new layer."""
-    models, inner, ref = _tensor_at(graph, place)
+    models, inner, ref = find_tensor(graph, place)
     new = _new_layer(graph, given, _maker(inner, ref), f"what follows '{place}'")
     new = _with_free_name(inner, new)
-    edit = Edit(f"insert {_described(graph, new)} after '{_text(place)}'")
+    edit = Edit(f"insert {_described(graph, new)} after '{place_text(place)}'")
 
     def change(target: "Graph") -> "Graph":
         draft = Draft(target, edit)
@@ -149,17 +158,20 @@ def insert_on(graph: "Graph", path: str, argument: "int | str | None", given: Ne
 def remove(graph: "Graph", path: str, reconnect: Any = None) -> "Graph":
     """Takes a layer out; its readers read what it read, or what `reconnect` says."""
     models, inner, name = descend(graph, path)
-    one = find_call(inner, name) if "#" in name else None
+    one = named_call(inner, name)
     old = inner.layers[find_layer(inner, name) if one is None else cast("str", one.layer)]
     _check_not_input(inner, old, "removed; use extract")
     instead = "" if reconnect is None else f", reconnecting {_shown(reconnect)}"
     edit = Edit(f"remove '{path}' ({old.kind}){instead}")
+    detour = None
+    if reconnect is not None:
+        detour = [find_tensor_beside(graph, models, item) for item in leaves(reconnect)]
 
     def without(target: "Graph", calls: list[Call]) -> "Graph":
         mapping: dict[Ref, Ref] = {}
         for call in calls:
             _check_mask_unused(target, call)
-            for index, ref in enumerate(_detour(target, call, reconnect, path)):
+            for index, ref in enumerate(_detour(call, detour, path)):
                 mapping[Ref(call.name, index)] = ref
         draft = Draft(target, edit)
         draft.redirect({ref: _end(ref, mapping) for ref in mapping})
@@ -187,23 +199,21 @@ def _end(ref: Ref, mapping: dict[Ref, Ref]) -> Ref:
     return ref
 
 
-def _detour(graph: "Graph", call: Call, reconnect: Any, path: str) -> list[Ref]:
+def _detour(call: Call, reconnect: list[Ref] | None, path: str) -> list[Ref]:
     """Returns what the readers of each output of a call are to read instead."""
     count = len(call.outputs)
     if reconnect is not None:
-        given = list(leaves(reconnect))
-        if len(given) != count:
+        if len(reconnect) != count:
             message = (
-                f"'{path}' has {count} outputs, but reconnect names {len(given)} tensors; name "
+                f"'{path}' has {count} outputs, but reconnect names {len(reconnect)} tensors; name "
                 "one for each"
             )
             raise GraphError(message)
-        refs = [find_ref(graph, item) for item in given]
-        for ref in refs:
+        for ref in reconnect:
             if ref.call == call.name:
                 message = f"'{path}' cannot be reconnected to itself; name another tensor"
                 raise GraphError(message)
-        return refs
+        return reconnect
     inputs = list(dict.fromkeys(call.written_refs))
     if len(inputs) != 1 or count != 1:
         message = (
@@ -232,12 +242,9 @@ def rewire(graph: "Graph", path: str, argument: "int | str", tensor: "str | Ref"
     """Lets one argument of a call be another tensor."""
     models, inner, name = descend(graph, path)
     call = find_call(inner, name)
-    if isinstance(tensor, str):
-        prefix = "".join(f"{key}/" for key in models)
-        tensor = tensor.removeprefix(prefix)
-    ref = find_ref(inner, tensor)
+    ref = find_tensor_beside(graph, models, tensor)
     at = find_argument(call, argument, path)
-    edit = Edit(f"rewire argument {argument!r} of '{path}' to '{_text(tensor)}'")
+    edit = Edit(f"rewire argument {argument!r} of '{path}' to '{place_text(tensor)}'")
 
     def change(target: "Graph") -> "Graph":
         draft = Draft(target, edit)
@@ -306,13 +313,6 @@ def _add(draft: Draft, new: Layer, ref: Ref) -> str:
     return name
 
 
-def _tensor_at(graph: "Graph", place: "str | Ref") -> "tuple[tuple[str, ...], Graph, Ref]":
-    if isinstance(place, Ref):
-        return (), graph, find_ref(graph, place)
-    models, inner, name = descend(graph, place)
-    return models, inner, find_ref(inner, name)
-
-
 def _maker(graph: "Graph", ref: Ref) -> Layer | None:
     key = graph.calls[ref.call].layer
     return None if key is None else graph.layers[key]
@@ -354,12 +354,6 @@ def _check_not_input(graph: "Graph", layer: Layer, what: str) -> None:
     if layer.kind == "InputLayer":
         message = f"input '{layer.name}' of graph '{graph.name}' cannot be {what}"
         raise GraphError(message)
-
-
-def _text(place: "str | Ref") -> str:
-    if isinstance(place, Ref):
-        return f"{place.call}.{place.index}" if place.index else place.call
-    return place
 
 
 def _shown(value: Any) -> str:

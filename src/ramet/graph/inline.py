@@ -5,9 +5,17 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ramet.errors import GraphError
 from ramet.graph.draft import Draft, with_entry
-from ramet.graph.locate import calls_of_layer, descend, find_layer, find_ref
+from ramet.graph.locate import (
+    calls_of_layer,
+    check_known,
+    check_place,
+    descend,
+    find_layer,
+    find_ref,
+    model_call,
+)
 from ramet.graph.names import next_free, unique_name
-from ramet.graph.nested import nested_graph
+from ramet.graph.nested import edit_inside, nested_graph
 from ramet.graph.parts import Call, Edit, Layer, Ref
 from ramet.graph.tree import Tree, leaves, map_tree
 
@@ -18,19 +26,21 @@ if TYPE_CHECKING:
 def flatten(graph: "Graph", path: str | None) -> "Graph":
     """Inlines one nested model, or all of them, also those within others."""
     if path is None:
-        keys = [key for key, layer in graph.layers.items() if layer.graph is not None]
-    else:
-        keys = [find_layer(graph, path)]
-        if graph.layers[keys[0]].graph is None:
-            kind = graph.layers[keys[0]].kind
-            message = f"'{path}' of graph '{graph.name}' is a {kind}, not a model with a graph"
-            raise GraphError(message)
-    shown = ", ".join(f"'{key}'" for key in keys) or "nothing: no model is nested"
-    edit = Edit(f"flatten {shown}")
-    changed = graph
-    while keys:
-        changed = _inlined(changed, keys[0], edit)
-        keys = keys[1:] if path is not None else _nested(changed)
+        keys = _nested(graph)
+        shown = ", ".join(f"'{key}'" for key in keys) or "nothing: no model is nested"
+        edit = Edit(f"flatten {shown}")
+        changed = graph
+        while keys := _nested(changed):
+            changed, _ = _inlined(changed, keys[0], edit)
+        return with_entry(changed, edit)
+    models, inner, name = descend(graph, path)
+    key = find_layer(inner, name)
+    if inner.layers[key].graph is None:
+        kind = inner.layers[key].kind
+        message = f"'{path}' of graph '{graph.name}' is a {kind}, not a model with a graph"
+        raise GraphError(message)
+    edit = Edit(f"flatten '{path}'")
+    changed = edit_inside(graph, models, edit, lambda target: _inlined(target, key, edit)[0])
     return with_entry(changed, edit)
 
 
@@ -40,43 +50,74 @@ class Taps:
     def __init__(self, graph: "Graph") -> None:
         """Starts with a graph; `graph` is the one in which the tensors are found."""
         self.graph = graph
-        self._moved: dict[str, dict[str, str]] = {}
+        self._start = graph
+        self._inside: dict[str, dict[Ref, Ref]] = {}
+        """By the name of a call that was inlined, where the tensors inside of it are now."""
+        self._instead: dict[Ref, Ref] = {}
+        """What is read instead of the outputs of calls that were inlined."""
 
-    def refs(self, tree: Tree) -> Tree:
-        """Returns a tree of tensors for one of names, paths and Refs."""
-        return None if tree is None else map_tree(self._ref, tree)
+    def refs(self, *trees: Tree) -> list[Tree]:
+        """Returns trees of tensors for trees of names, paths and Refs; `None` stays `None`."""
+        found = [None if tree is None else map_tree(self._ref, tree) for tree in trees]
+        # What was found first may have been inlined for what was found later.
+        return [None if tree is None else map_tree(self._latest, tree) for tree in found]
 
     def _ref(self, place: Any) -> Ref:
-        while isinstance(place, str) and "/" in place:
-            model, _, rest = place.partition("/")
-            if model not in self._moved:
-                self._inline(model, place)
-            step, slash, after = rest.partition("/")
-            names, (base, dot, index) = self._moved[model], step.rpartition(".")
-            key = base if dot and index.isdigit() and step not in names else step
-            place = names[key] + step[len(key) :] + slash + after
-        return find_ref(self.graph, place)
+        check_place(place)
+        path: str = place.call if isinstance(place, Ref) else place
+        *steps, last = path.split("/")
+        where, within, prefix = self._start, dict[Ref, Ref](), ""
+        for step in steps:
+            call = self._model_call(where, step, prefix, path)
+            name = within[Ref(call.name)].call if within else call.name
+            if name not in self._inside:
+                self._inline(name)
+            where = nested_graph(where.layers[cast("str", call.layer)])
+            within, prefix = self._inside[name], f"{prefix}{step}/"
+        check_known(where, last, prefix)
+        found = find_ref(where, Ref(last, place.index) if isinstance(place, Ref) else last)
+        return within[found] if within else found
 
-    def _inline(self, model: str, place: str) -> None:
-        _, inner, name = descend(self.graph, place)
-        find_ref(inner, name)
-        if len(calls_of_layer(self.graph, model)) > 1:
+    def _model_call(self, graph: "Graph", step: str, prefix: str, path: str) -> Call:
+        """Returns the one call of a nested model that a step of a path names."""
+        call = model_call(graph, step, prefix)
+        calls = calls_of_layer(graph, cast("str", call.layer))
+        if len(calls) > 1 and step == call.layer:
+            rest = path.removeprefix(f"{prefix}{step}/")
+            names = [f"{prefix}{step}#1", *(f"{prefix}{other.name}" for other in calls[1:])]
             message = (
-                f"'{model}' of graph '{self.graph.name}' is called several times, so '{place}' is "
-                "several tensors; flatten it first and name one"
+                f"'{prefix}{step}' of graph '{graph.name}' is called {len(calls)} times, so "
+                f"'{path}' is several tensors; name one: "
+                f"{', '.join(f'{name}/{rest}' for name in names)}"
             )
             raise GraphError(message)
-        record = self.graph.layers[model]
-        self._moved[model] = _layer_names(Draft(self.graph, Edit("")), record)
-        self.graph = _inlined(self.graph, model, Edit(""))
+        return call
+
+    def _inline(self, name: str) -> None:
+        key = cast("str", self.graph.calls[name].layer)
+        inner = nested_graph(self.graph.layers[key])
+        outputs = flat(inner.outputs)
+        self.graph, moved = _inlined(self.graph, key, Edit(""))
+        for call, mapping in moved.items():
+            self._inside[call] = mapping
+            self._instead |= {Ref(call, i): mapping[ref] for i, ref in enumerate(outputs)}
+
+    def _latest(self, ref: Ref) -> Ref:
+        while ref in self._instead:
+            ref = self._instead[ref]
+        return ref
 
 
 def _nested(graph: "Graph") -> list[str]:
     return [key for key, layer in graph.layers.items() if layer.graph is not None]
 
 
-def _inlined(graph: "Graph", key: str, edit: Edit) -> "Graph":
-    """Puts the calls of a nested model in the place of every call of it."""
+def _inlined(graph: "Graph", key: str, edit: Edit) -> "tuple[Graph, dict[str, dict[Ref, Ref]]]":
+    """Puts the calls of a nested model in the place of every call of it.
+
+    Returns:
+        The graph, and for every call of the model where the tensors inside of it are now.
+    """
     record = graph.layers[key]
     draft = Draft(graph, edit)
     names = _layer_names(draft, record)
@@ -84,9 +125,11 @@ def _inlined(graph: "Graph", key: str, edit: Edit) -> "Graph":
         if layer.kind != "InputLayer":
             name = names[inner_key]
             draft.layers[name] = dataclasses.replace(layer, name=name)
+    moved: dict[str, dict[Ref, Ref]] = {}
     for call in calls_of_layer(graph, key):
-        _inline_call(graph, draft, draft.calls[call.name], nested_graph(record), names)
-    return draft.done()
+        now = draft.calls[call.name]
+        moved[call.name] = _inline_call(graph, draft, now, nested_graph(record), names)
+    return draft.done(), moved
 
 
 def _layer_names(draft: Draft, record: Layer) -> dict[str, str]:
@@ -105,7 +148,8 @@ def _layer_names(draft: Draft, record: Layer) -> dict[str, str]:
 
 def _inline_call(
     graph: "Graph", draft: Draft, call: Call, inner: "Graph", names: dict[str, str]
-) -> None:
+) -> dict[Ref, Ref]:
+    """Puts the calls of a nested model in the place of one call; returns which is which."""
     _check_plain(graph, call)
     given = _converted(graph, draft, inner, _given(graph, call, inner))
     mapping: dict[Ref, Ref] = dict(zip(flat(inner.inputs), given, strict=True))
@@ -141,6 +185,7 @@ def _inline_call(
     outputs = {Ref(call.name, i): mapping[ref] for i, ref in enumerate(flat(inner.outputs))}
     draft.redirect(outputs, mark=masked)
     draft.forget({call.name})
+    return mapping
 
 
 def _given(graph: "Graph", call: Call, inner: "Graph") -> list[Ref]:

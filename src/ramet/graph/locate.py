@@ -1,10 +1,11 @@
 """From names that a person writes to layers, calls and tensors of a graph."""
 
+import difflib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from ramet.errors import GraphError, OptionError
-from ramet.graph.names import counted, did_you_mean
+from ramet.graph.names import counted
 from ramet.graph.parts import Call, Layer, Ref
 from ramet.graph.reach import written_calls
 
@@ -23,21 +24,103 @@ def layer_paths(graph: "Graph", prefix: str = "") -> Iterator[tuple[str, Layer]]
 
 
 def descend(graph: "Graph", path: str) -> tuple[tuple[str, ...], "Graph", str]:
-    """Follows a path into nested models.
+    """Follows a path into nested models. Every edit that names a layer or call goes by it.
 
     Returns:
         The keys of the nested models on the way, the innermost graph, and the last
-        name of the path.
+        name of the path, which that graph has.
+
+    Raises:
+        GraphError: If a step leads nowhere.
     """
     check_place(path)
-    *models, last = path.split("/")
+    *steps, last = path.split("/")
+    models: list[str] = []
+    inner = graph
+    for step in steps:
+        prefix = "".join(f"{key}/" for key in models)
+        call = model_call(inner, step, prefix)
+        key = cast("str", call.layer)
+        calls = calls_of_layer(inner, key)
+        if step != key and len(calls) > 1:
+            rest = path.removeprefix(f"{prefix}{step}/")
+            message = (
+                f"'{prefix}{step}' is one of {len(calls)} calls of nested model '{key}', and all "
+                f"of them use the same layers; name '{prefix}{key}/{rest}' to edit it for all "
+                f"calls, or give each call a model of its own first: unshare('{prefix}{key}')"
+            )
+            raise GraphError(message)
+        models.append(key)
+        inner = cast("Graph", inner.layers[key].graph)
+    check_known(inner, last, "".join(f"{key}/" for key in models))
+    return tuple(models), inner, last
+
+
+def model_call(graph: "Graph", step: str, prefix: str = "") -> Call:
+    """Returns the call of a nested model that one step of a path names.
+
+    For the name of a model that is called several times it is the first call.
+
+    Args:
+        graph: The graph that calls the model.
+        step: The name of the model, or of one call of it, such as `encoder#2`.
+        prefix: The path to that graph, for messages.
+    """
+    name = _known_name(graph, step)
+    if name is None:
+        raise _unknown(graph, step, prefix, noun="nested model")
+    calls = calls_of_layer(graph, name)
+    call = calls[0] if calls else graph.calls[name]
+    layer = None if call.layer is None else graph.layers[call.layer]
+    if layer is None or layer.graph is None:
+        kind = "tensor" if layer is None else layer.kind
+        message = (
+            f"'{prefix}{step}' of graph '{graph.name}' is a {kind}, not a nested model with a "
+            "graph, so no path leads into it"
+        )
+        raise GraphError(message)
+    return call
+
+
+def find_tensor(graph: "Graph", place: "str | Ref") -> tuple[tuple[str, ...], "Graph", Ref]:
+    """Returns one tensor by its path, with the keys of the nested models on the way.
+
+    Returns:
+        The keys, the graph that has the tensor, and the tensor in that graph.
+    """
+    check_place(place)
+    path = place.call if isinstance(place, Ref) else place
+    models, inner, name = descend(graph, path)
+    ref = Ref(name, place.index) if isinstance(place, Ref) else name
+    return models, inner, find_ref(inner, ref)
+
+
+def find_tensor_beside(graph: "Graph", models: tuple[str, ...], place: "str | Ref") -> Ref:
+    """Returns a tensor of the nested graph in which an edit is made.
+
+    Args:
+        graph: The outermost graph.
+        models: The keys of the nested models on the way to the place of the edit.
+        place: The full path of the tensor, or its name in the nested graph.
+
+    Raises:
+        GraphError: If there is none, or it is in another graph.
+    """
+    check_place(place)
     inner = graph
     for key in models:
-        layer = inner.layers.get(key)
-        if layer is None or layer.graph is None:
-            raise _unknown(graph, path)
-        inner = layer.graph
-    return tuple(models), inner, last
+        inner = cast("Graph", inner.layers[key].graph)
+    path = place.call if isinstance(place, Ref) else place
+    if models and "/" not in path:
+        return find_ref(inner, place)
+    _, there, ref = find_tensor(graph, place)
+    if there is not inner:
+        message = (
+            f"'{path}' is a tensor of graph '{there.name}', not of '{inner.name}', where the edit "
+            f"is made; name a tensor of '{inner.name}', or flatten the nested model first"
+        )
+        raise GraphError(message)
+    return ref
 
 
 def check_place(place: object) -> None:
@@ -52,21 +135,30 @@ def check_place(place: object) -> None:
         raise OptionError(message)
 
 
+def place_text(place: "str | Ref") -> str:
+    """Returns a place as it would be written."""
+    if isinstance(place, Ref):
+        return f"{place.call}.{place.index}" if place.index else place.call
+    return place
+
+
 def find_layer(graph: "Graph", name: str) -> str:
     """Returns the key of the layer of that name.
 
     Raises:
         GraphError: If there is none, or it only serves masks that Keras fills in.
     """
-    if name in graph.calls and name not in graph.layers:
-        layer = graph.calls[name].layer
+    check_place(name)
+    if name not in graph.layers:
+        known = _known_name(graph, name)
+        if known is None:
+            raise _unknown(graph, name)
+        layer = graph.calls[known].layer
         message = (
             f"'{name}' of graph '{graph.name}' is one call of layer '{layer}'; name the layer, or "
             f"give the call one of its own first: unshare('{layer}')"
         )
         raise GraphError(message)
-    if name not in graph.layers:
-        raise _unknown(graph, name)
     if is_operation(graph.layers[name]) and all(
         call.layer != name for call in written_calls(graph)
     ):
@@ -77,6 +169,26 @@ def find_layer(graph: "Graph", name: str) -> str:
 def is_operation(layer: Layer) -> bool:
     """Whether a layer is an operation of `keras.ops`: it has no weights, flags or masks."""
     return not hasattr(layer.origin, "supports_masking")
+
+
+def _known_name(graph: "Graph", name: str) -> str | None:
+    """Returns the name of a layer or call as the graph has it; `None` if it has none."""
+    if name in graph.layers or name in graph.calls:
+        return name
+    first = name.removesuffix("#1")
+    return first if first in graph.calls else None
+
+
+def check_known(graph: "Graph", name: str, prefix: str = "") -> None:
+    """Checks that a graph has a layer, call or tensor of that name.
+
+    Raises:
+        GraphError: If it has none; what is suggested starts with `prefix`.
+    """
+    base, dot, index = name.rpartition(".")
+    is_output = dot and index.isdecimal() and _known_name(graph, base) is not None
+    if not is_output and _known_name(graph, name) is None:
+        raise _unknown(graph, name, prefix)
 
 
 def _check_not_derived(graph: "Graph", name: str) -> None:
@@ -101,26 +213,33 @@ def find_call(graph: "Graph", name: str) -> Call:
     Raises:
         GraphError: If there is none, or several.
     """
-    if name.endswith("#1") and name.removesuffix("#1") in graph.calls:
-        return graph.calls[name.removesuffix("#1")]
-    if "#" not in name:
-        calls = calls_of_layer(graph, find_layer(graph, name))
-        if len(calls) > 1:
-            names = [calls[0].name + "#1", *(call.name for call in calls[1:])]
-            message = (
-                f"layer '{name}' of graph '{graph.name}' is called {len(calls)} times; name one "
-                f"call: {', '.join(names)}"
-            )
-            raise GraphError(message)
-        if calls:
-            return calls[0]
-    if name not in graph.calls:
+    if name not in graph.layers:
+        known = _known_name(graph, name)
+        if known is None:
+            raise _unknown(graph, name)
+        return graph.calls[known]
+    calls = calls_of_layer(graph, find_layer(graph, name))
+    if not calls:
         raise _unknown(graph, name)
-    return graph.calls[name]
+    if len(calls) > 1:
+        names = [f"{calls[0].name}#1", *(call.name for call in calls[1:])]
+        message = (
+            f"layer '{name}' of graph '{graph.name}' is called {len(calls)} times; name one "
+            f"call: {', '.join(names)}"
+        )
+        raise GraphError(message)
+    return calls[0]
+
+
+def named_call(graph: "Graph", name: str) -> Call | None:
+    """Returns the call that is named, such as `conv#2`; `None` for the name of a layer."""
+    return None if name in graph.layers or "#" not in name else find_call(graph, name)
 
 
 def find_ref(graph: "Graph", name: "str | Ref") -> Ref:
     """Returns one tensor: `call`, or `call.1` for a call with several outputs.
+
+    A layer whose own name is `call.1` wins; a `Ref` then names the output.
 
     Raises:
         GraphError: If there is none, or several.
@@ -129,17 +248,11 @@ def find_ref(graph: "Graph", name: "str | Ref") -> Ref:
     if isinstance(name, Ref):
         if name.call not in graph.calls:
             raise _unknown(graph, name.call)
-        return name
+        return _checked(graph, name, f"Ref('{name.call}', {name.index})")
     base, dot, index = name.rpartition(".")
-    if dot and index.isdigit() and name not in graph.layers:
+    if dot and index.isdecimal() and _known_name(graph, name) is None:
         call = find_call(graph, base)
-        if int(index) >= len(call.outputs):
-            message = (
-                f"call '{call.name}' of graph '{graph.name}' has "
-                f"{counted(len(call.outputs), 'output')}, so there is no '{name}'"
-            )
-            raise GraphError(message)
-        return Ref(call.name, int(index))
+        return _checked(graph, Ref(call.name, int(index)), f"'{name}'")
     call = find_call(graph, name)
     if len(call.outputs) > 1:
         names = ", ".join(f"'{call.name}.{i}'" for i in range(len(call.outputs)))
@@ -151,9 +264,38 @@ def find_ref(graph: "Graph", name: "str | Ref") -> Ref:
     return Ref(call.name)
 
 
-def _unknown(graph: "Graph", name: str) -> GraphError:
+def _checked(graph: "Graph", ref: Ref, shown: str) -> Ref:
+    count = len(graph.calls[ref.call].outputs)
+    if not 0 <= ref.index < count:
+        message = (
+            f"call '{ref.call}' of graph '{graph.name}' has {counted(count, 'output')}, so there "
+            f"is no {shown}"
+        )
+        raise GraphError(message)
+    return ref
+
+
+_SHOWN = 8
+"""How many layers a message lists."""
+
+
+def _unknown(graph: "Graph", name: str, prefix: str = "", noun: str = "layer") -> GraphError:
+    """Returns an error for a name that a graph does not have.
+
+    Args:
+        graph: The graph in which it was looked for.
+        name: The name.
+        prefix: The path to that graph, for what is suggested instead.
+        noun: What was looked for.
+    """
     known = [path for path, _ in layer_paths(graph)]
     inner = [path for path in known if path.endswith(f"/{name}")]
-    hint = f"; did you mean '{inner[0]}'?" if inner else did_you_mean(name, [*known, *graph.calls])
-    message = f"no layer '{name}' in graph '{graph.name}' ({counted(len(known), 'layer')}){hint}"
+    near = inner[:1] or difflib.get_close_matches(name, [*known, *graph.calls], n=1)
+    if near:
+        hint = f"; did you mean '{prefix}{near[0]}'?"
+    else:
+        top = [path for path in known if "/" not in path]
+        more = ", ..." if len(top) > _SHOWN else ""
+        hint = f"; it has: {', '.join(top[:_SHOWN])}{more}"
+    message = f"no {noun} '{name}' in graph '{graph.name}' ({counted(len(known), 'layer')}){hint}"
     return GraphError(message)
