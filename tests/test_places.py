@@ -109,7 +109,7 @@ def test_an_edit_is_made_in_one_graph() -> None:
             ramet.GraphError, match="'outer/head' is a tensor of graph 'outer', not"
         ):
             edit()
-    with pytest.raises(ramet.GraphError, match="no layer 'last' in graph 'enc' .*has: x, a, b, c"):
+    with pytest.raises(ramet.GraphError, match=r"no layer 'last' in graph 'enc' .*has: x, a, b, c"):
         graph.rewire("outer/enc/b", 0, "last")
 
 
@@ -192,3 +192,116 @@ def test_an_unknown_place_is_told_where_it_was_looked_for(place: Any, message: s
     for edit in edits:
         with pytest.raises(ramet.GraphError, match=message):
             edit()
+
+
+NAMES = ["net_0.35_32", "net.1", "net#2", "net 2", "nét"]
+
+
+def saved(model: Any, tmp_path: Any) -> Any:
+    model.save(tmp_path / "model.keras")
+    return keras.saving.load_model(tmp_path / "model.keras")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nested_models_with_odd_names(name: str, tmp_path: Any) -> None:
+    start = keras.Input((4,), name="in")
+    model = keras.Model(start, layers.Dense(2, name="head")(encoder(name)(start)), name="outer")
+    graph, want = ramet.trace(model), run(model)
+    a = keras.ops.convert_to_numpy(model.get_layer(name).get_layer("a")(X))
+    tapped = graph.add_output(f"{name}/a").build()
+    for made in (tapped, ramet.clone(tapped), saved(tapped, tmp_path)):
+        same(run(made), [want, a])
+    flat = graph.flatten().build()
+    assert not any("." in layer.name for layer in flat.layers)
+    assert not any("." in weight.path for weight in flat.weights)
+    for made in (flat, ramet.clone(flat), saved(flat, tmp_path)):
+        same(run(made), want)
+    # Also in a model made of its tensors, whose weights Keras then lists by path.
+    same(run(keras.Model(flat.inputs, flat.outputs)), want)
+    for edit in (
+        lambda: graph.insert_after(name, layers.Activation("linear")),
+        lambda: graph.insert_after(f"{name}/a", layers.Activation("linear")),
+        lambda: graph.configure(f"{name}/a", activation="linear"),
+        lambda: graph.rename({name: "other.name#1"}),
+    ):
+        same(run(saved(edit().build(), tmp_path)), want)
+    head, tail = graph.split(name)
+    same(run(tail.build(), head.build()(X)), want)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_models_with_odd_names_are_put_together(name: str, tmp_path: Any) -> None:
+    first, second = encoder(name), encoder(name)
+    merged = ramet.merge([first, second], inputs="shared").build()
+    for made in (merged, ramet.clone(merged), saved(merged, tmp_path)):
+        same(run(made), [run(first), run(second)])
+    chained = ramet.chain(first, second).build()
+    for made in (chained, ramet.clone(chained), saved(chained, tmp_path)):
+        same(run(made), run(second, run(first)))
+
+
+ODD = ["block.1", "block.1.2", ".5", "block.", "a#2", "a#1", "a b", "ä", "1"]
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_layers_with_odd_names(name: str) -> None:
+    x = keras.Input((4,), name="x")
+    # PyTorch holds no weights under a name with a dot.
+    y = layers.Activation("tanh", name=name)(layers.Dense(4, name="block")(x))
+    model = keras.Model(x, layers.Dense(2, name="head")(y), name="m")
+    graph, want = ramet.trace(model), run(model)
+    for edit in (
+        lambda: graph.insert_after(name, layers.Activation("linear")),
+        lambda: graph.insert_before(name, layers.Activation("linear")),
+        lambda: graph.configure(name, activation="tanh"),
+        lambda: graph.replace(name, layers.Activation("tanh", name="z")),
+        lambda: graph.rewire("head", 0, name),
+        lambda: graph.rewire("head", 0, f"{name}.0"),
+        lambda: graph.rename({name: "z"}),
+        lambda: graph.replace((name, "head"), layers.Dense(2, name="d")).replace(
+            (name, "d"), model.layers[-1]
+        ),
+    ):
+        same(run(edit().build()), want)
+    head, tail = graph.split(name)
+    same(run(tail.build(), head.build()(X)), want)
+    assert [layer.name for layer in graph.remove(name).build().layers] == ["x", "block", "head"]
+
+
+def test_a_layer_called_like_an_output_or_a_call_wins() -> None:
+    x = keras.Input((4,), name="x")
+    block = layers.Activation("tanh", name="a")
+    y = layers.Activation("relu", name="a#2")(block(block(x)))
+    y = layers.Activation("sigmoid", name="a.0")(y)
+    graph = ramet.trace(keras.Model(x, y, name="m"))
+    kinds = {"a#2": "relu", "a.0": "sigmoid", "a#1": "tanh"}
+    for place, kind in kinds.items():
+        made = graph.extract(outputs=place).build()
+        assert made.layers[-1].activation is getattr(keras.activations, kind)
+    assert graph.replace("a#2", layers.ReLU(name="r")).layers.keys() == {"x", "a", "r", "a.0"}
+    assert graph.remove("a#2").layers.keys() == {"x", "a", "a.0"}
+    assert graph.extract(outputs=Ref("a")).build().layers[-1].name == "a"
+
+
+def test_names_that_pytorch_cannot_have(backend: str) -> None:
+    graph = ramet.trace(outer())
+    edits = (
+        lambda: graph.rename({"head": "q.1"}),
+        lambda: graph.prefix("q.1"),
+        lambda: graph.replace("head", layers.Dense(2, name="q.1")),
+        lambda: graph.insert_after("head", layers.Dense(2, name="q.1")),
+    )
+    for edit in edits:
+        if backend == "torch":
+            with pytest.raises(ramet.RametError, match="no weights under a name with a dot"):
+                edit().build()
+        else:
+            edit().build()
+
+
+def test_a_model_with_more_outputs_can_be_saved(tmp_path: Any) -> None:
+    model = outer()
+    model.compile("sgd", "mse")
+    made = ramet.trace(model).add_output("enc").build()
+    assert not made.compiled
+    same(run(saved(made, tmp_path)), run(made))

@@ -21,7 +21,7 @@ from ramet.bridge.live import is_edited, live_of
 from ramet.bridge.model_class import settle_class
 from ramet.bridge.reconfigure import reconfigured
 from ramet.bridge.replay import Replayer
-from ramet.bridge.settle import check_function, compile_alike, name_apart
+from ramet.bridge.settle import check_function, check_layer_name, compile_alike, name_apart
 from ramet.bridge.training import carry_flags, check_flags, set_flags
 from ramet.bridge.transfer import take_over, take_over_adapted
 from ramet.graph import Graph, Layer
@@ -80,8 +80,6 @@ def _build_there(
     internals.name_outputs(internals.functional_of(made))
     if live.graph is not None and same_shape(live.graph.outputs, graph.outputs):
         compile_alike(live.model, made, builder.copier)
-    elif live.model is not None:
-        internals.reset_compile(made)
     return made, builder
 
 
@@ -175,6 +173,7 @@ class EditedBuilder(Replayer):
         made = self.copier.copy(source)
         self.copier.finish()
         self.map_functions()
+        internals.reset_compile(made)
         return internals.adopt_layers(made, self._removed_from(self.graph), attributes=False)
 
     def edited_models(self, made: Any) -> Iterator[Any]:
@@ -300,6 +299,7 @@ class EditedBuilder(Replayer):
         for record in self._records:
             made = self.layer(record)
             if made.name != record.name and id(made) not in settled:
+                check_layer_name(made, record.name)
                 internals.rename_layer(made, record.name, variables=self.weights != "share")
             settled.add(id(made))
 

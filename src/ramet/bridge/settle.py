@@ -3,10 +3,12 @@
 from collections import Counter
 from typing import Any
 
+import keras
+
 from ramet.bridge import internals
 from ramet.bridge.copier import Copier
 from ramet.bridge.plain import Uncopyable
-from ramet.errors import CopyError, GraphError
+from ramet.errors import CopyError, GraphError, OptionError
 
 
 def check_function(model: Any, remedy: str) -> None:
@@ -51,6 +53,23 @@ def name_apart(model: Any, kept: set[int]) -> None:
                 name = f"{base}_{number}"
             vars(operation)["name"] = name
             taken.add(name)
+
+
+def check_layer_name(layer: Any, name: str) -> None:
+    """Checks that the backend can have a layer of that name.
+
+    Raises:
+        OptionError: If it cannot.
+    """
+    if keras.backend.backend() != "torch" or "." not in name:
+        return
+    paths = [variable.path.split("/") for variable in getattr(layer, "variables", ())]
+    if any(layer.name in steps for steps in paths):
+        message = (
+            f"layer '{layer.name}' cannot be called '{name}': PyTorch holds no weights under a "
+            "name with a dot; choose a name without"
+        )
+        raise OptionError(message)
 
 
 _BY_OUTPUT = ("loss", "metrics", "weighted_metrics", "loss_weights")

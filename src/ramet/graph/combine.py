@@ -9,7 +9,7 @@ from ramet.errors import GraphError, OptionError
 from ramet.graph.draft import UNKNOWN, Draft
 from ramet.graph.inline import flat
 from ramet.graph.journal import Journal
-from ramet.graph.names import unique_name
+from ramet.graph.names import prefixed, unique_name
 from ramet.graph.parts import Call, Edit, Layer, Ref, Spec, apart
 from ramet.graph.tree import Tree, map_tree
 
@@ -109,7 +109,7 @@ class _Joined:
                     continue
                 layer = moved.setdefault(layer.identity, apart(layer))  # noqa: PLW2901 another now
             if key in self.layers:
-                new = unique_name(f"{label}_{key}", self.layers).replace("#", "_")
+                new = unique_name(prefixed(label, key), self.layers).replace("#", "_")
                 if layer.kind != "InputLayer" or not self._shares_inputs:
                     self.renamed.append(f"'{key}' of '{label}' is now '{new}'")
             keys[key] = new

@@ -14,7 +14,7 @@ from ramet.graph.locate import (
     find_ref,
     model_call,
 )
-from ramet.graph.names import next_free, unique_name
+from ramet.graph.names import next_free, prefixed, unique_name
 from ramet.graph.nested import edit_inside, nested_graph
 from ramet.graph.parts import Call, Edit, Layer, Ref
 from ramet.graph.tree import Tree, leaves, map_tree
@@ -140,7 +140,7 @@ def _layer_names(draft: Draft, record: Layer) -> dict[str, str]:
         name = known.get(layer.identity)
         if name is None:
             taken = {*draft.layers, *draft.calls, *names.values()}
-            name = f"{record.name}_{layer.name}"
+            name = prefixed(record.name, layer.name)
             name = next_free(name, taken) if name in taken else name
         names[key] = name
     return names

@@ -15,6 +15,14 @@ def unique_name(name: str, taken: Container[str]) -> str:
     return f"{name}#{number}"
 
 
+def prefixed(model: str, name: str) -> str:
+    """Returns a name for a layer that comes out of a model: `encoder_conv`.
+
+    Without the dots of the model's name: PyTorch holds no weights under such names.
+    """
+    return f"{model.replace('.', '_')}_{name}"
+
+
 def did_you_mean(name: str, known: Collection[str]) -> str:
     """Returns `; did you mean 'x'?` for the nearest known name, or nothing."""
     near = difflib.get_close_matches(name, known, n=1)

@@ -148,7 +148,7 @@ def _renamed_path(path: str, old: str, new: str) -> str:
     steps = path.split("/")
     if old in steps:
         at = steps.index(old)
-        flattened = at > 0 and new == f"{steps[at - 1]}_{old}"
+        flattened = at > 0 and new == f"{steps[at - 1].replace('.', '_')}_{old}"
         steps[at - flattened : at + 1] = [new]
     return "/".join(steps)
 
