@@ -33,7 +33,7 @@ def invoke(graph: Graph, call: Call, layer: Any, args: Any, kwargs: Any) -> list
         before = "" if call.origin is None else _shapes(call.origin.node.input_tensors)
         expected = f" where it took {before}" if before and before != found else ""
         reason = internals.reason_of(error)
-        if "can't contain" in reason and "." in layer.name:
+        if 'contain "."' in reason and "." in layer.name:
             reason = "PyTorch holds no weights under a name with a dot; choose a name without"
         advice = remedy(graph, call, layer, args, kwargs) if expected else ""
         message = f"{where} cannot take {found}{expected}: {reason}{advice}{_blame(graph, call)}"
