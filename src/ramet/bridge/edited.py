@@ -14,7 +14,7 @@ from typing import Any
 import keras
 
 from ramet.bridge import internals
-from ramet.bridge.copies import Builder, duplicate, seeded
+from ramet.bridge.copies import duplicate, seeded
 from ramet.bridge.editedcalls import EditedCalls
 from ramet.bridge.fresh import refresh
 from ramet.bridge.live import is_edited, live_of
@@ -25,7 +25,7 @@ from ramet.bridge.settle import check_function, check_layer_name, compile_alike,
 from ramet.bridge.training import carry_flags, check_flags, set_flags
 from ramet.bridge.transfer import take_over, take_over_adapted
 from ramet.graph import Graph, Layer
-from ramet.graph.reach import pruned
+from ramet.graph.reach import pruned_throughout
 from ramet.graph.transfer import Transfer, TransferReport
 from ramet.graph.tree import map_tree, same_shape
 
@@ -35,7 +35,7 @@ _LATER = 10**9
 
 def build_edited(graph: Graph, *, weights: str, seed: int | None, name: str) -> Any:
     """Makes a model of a graph that was edited after it had been traced."""
-    return _build(pruned(graph), weights, seed, name)[0]
+    return _build(pruned_throughout(graph), weights, seed, name)[0]
 
 
 def transfer_report(graph: Graph) -> TransferReport:
@@ -44,7 +44,7 @@ def transfer_report(graph: Graph) -> TransferReport:
         variables = live_of(graph).model.variables
         kept = (Transfer(v.path, tuple(v.shape), "kept") for v in variables)
         return TransferReport(graph.name, tuple(kept))
-    made, builder = _build(pruned(graph), "copy", None, graph.name)
+    made, builder = _build(pruned_throughout(graph), "copy", None, graph.name)
     return TransferReport(graph.name, tuple(builder.transfer_of(v) for v in made.variables))
 
 
@@ -75,7 +75,7 @@ def _build_there(
     for model in builder.edited_models(made):
         settle_class(model)
     vars(made)["name"] = name
-    name_apart(made, {id(value) for value in builder.copier.memo.values()} | builder.ids())
+    name_apart(made, builder.ids())
     check_function(made, "rename one of them")
     internals.name_outputs(internals.functional_of(made))
     if live.graph is not None and same_shape(live.graph.outputs, graph.outputs):
@@ -83,65 +83,89 @@ def _build_there(
     return made, builder
 
 
-def all_records(graph: Graph) -> Iterator[Layer]:
-    """Yields the layers of a graph and of those nested in it, each record once."""
-    seen: set[int] = set()
-    waiting = [graph]
+def all_graphs(graph: Graph, home: int = 0) -> Iterator[tuple[int, Graph]]:
+    """Yields a graph and those nested in it, each once, with the number of the model's record."""
+    seen = {id(graph)}
+    waiting = [(home, graph)]
     while waiting:
-        for record in waiting.pop().layers.values():
-            if id(record) not in seen:
-                seen.add(id(record))
-                yield record
-                if record.graph is not None and not record.apart:
-                    waiting.append(record.graph)
+        number, found = waiting.pop()
+        yield number, found
+        for record in found.layers.values():
+            if record.graph is not None and id(record.graph) not in seen:
+                seen.add(id(record.graph))
+                waiting.append((record.apart, record.graph))
 
 
 class EditedBuilder(Replayer):
-    """Builds one model of an edited graph."""
+    """Builds one model of an edited graph.
+
+    Layers that were taken apart from those with the same origins are copied by builders of
+    their own, one for all that were taken apart together, so that they have in common what
+    they had. All these builders know each other.
+    """
 
     def __init__(self, weights: str, graph: Graph) -> None:
         """Starts with nothing built but the layers that edits changed."""
         super().__init__(weights)
         self.graph = graph
-        self._graphs: dict[int, Graph] = {}
-        self._register(graph)
+        self.home = 0
+        """The number of the records whose layers this builder copies; see `Layer.apart`."""
+        self._builders: dict[int, EditedBuilder] = {0: self}
+        self._graphs: dict[tuple[int, int], Graph] = {}
         self.taken: dict[int, tuple[str, str | None]] = {}
         self._made: dict[tuple[int, int], Any] = {}
         self._remade: list[tuple[Any, Any, str]] = []
         self._mapped = 0
-        self._records = [*all_records(graph)]
+        graphs = [*all_graphs(graph)]
+        for number, inner in graphs:
+            self._graphs.setdefault((number, id(live_of(inner).function)), inner)
+        records = (record for _, inner in graphs for record in inner.layers.values())
+        self._records = [*{id(record): record for record in records}.values()]
         if weights == "share":
             for record in self._records:
                 if not record.apart and isinstance(record.origin, keras.Layer):
                     self.copier.share(record.origin)
-        for inner in self._graphs.values():
-            self._forget_removed(inner)
+        for number, inner in graphs:
+            self._builder(number).forget_removed(inner)
         self._place_changed()
+        for number, inner in graphs:
+            self._builder(number).place_successors(inner)
 
-    def _register(self, graph: Graph) -> None:
-        """Remembers which graph belongs to which model, nested ones too."""
-        function = live_of(graph).function
-        if id(function) not in self._graphs:
-            self._graphs[id(function)] = graph
-            for layer in graph.layers.values():
-                if layer.graph is not None and not layer.apart:
-                    self._register(layer.graph)
+    def _builder(self, number: int) -> "EditedBuilder":
+        """Returns the builder of the layers that were taken apart under a number."""
+        if number not in self._builders:
+            self._builders[number] = self._another(number)
+        return self._builders[number]
+
+    def _another(self, number: int) -> "EditedBuilder":
+        """Makes a builder that copies its own layers, and knows what this one knows."""
+        made = object.__new__(type(self))
+        vars(made).update(vars(self))
+        Replayer.__init__(made, "fresh" if self.weights == "fresh" else "copy")
+        made.home, made._mapped = number, 0
+        made.copier.order, made.operations = self.copier.order, self.operations
+        origins = {
+            id(record.origin): record.origin for record in self._records if record.apart == number
+        }
+        if len(origins) == 1:
+            made.copier.begin(*origins.values())
+        return made
 
     def give_graph(self, source: Any, made: Any) -> bool:
         """Gives the copy of a model its graph, if that was edited."""
-        graph = self._graphs.get(id(source))
+        graph = self._graphs.get((self.home, id(source)))
         if graph is not None and is_edited(graph):
             tensors = EditedCalls(self, graph).make()
             ends = (map_tree(tensors.__getitem__, tree) for tree in (graph.inputs, graph.outputs))
             self.give(source, *ends)
         return super().give_graph(source, made)
 
-    def _forget_removed(self, graph: Graph) -> None:
+    def forget_removed(self, graph: Graph) -> None:
         """Lets the new model track only those layers that its graph still has."""
         live = live_of(graph)
         if live.graph is None or live.graph is graph:
             return
-        kept = {id(record.origin) for record in graph.layers.values() if not record.apart}
+        kept = {id(record.origin) for record in graph.layers.values() if record.apart == self.home}
         kept |= {id(record.inherits) for record in graph.layers.values()}
         gone = [r.origin for r in live.graph.layers.values() if id(r.origin) not in kept]
         for model in {id(live.function): live.function, id(live.model): live.model}.values():
@@ -149,32 +173,35 @@ class EditedBuilder(Replayer):
 
     def _place_changed(self) -> None:
         """Makes changed layers, and puts them where the model held the old ones."""
-        kept = {
-            id(record.origin)
-            for record in self._records
-            if record.changes is None and not record.apart
-        }
         for record in self._records:
             if record.changes is not None and record.identity not in self._made:
                 made = self._made[record.identity] = reconfigured(record)
-                if not record.apart:
-                    self.copier.memo[id(record.origin)] = made
+                self._builder(record.apart).copier.memo[id(record.origin)] = made
+
+    def place_successors(self, graph: Graph) -> None:
+        """Puts layers that took the place of others where the model held those."""
+        kept = {
+            id(record.origin)
+            for record in self._records
+            if record.changes is None and record.apart == self.home
+        }
+        for record in graph.layers.values():
             if record.inherits is not None and id(record.inherits) not in kept:
                 self.copier.memo[id(record.inherits)] = self.layer(record)
 
     def ids(self) -> set[int]:
-        """Returns the ids of the layers that the records tell of."""
-        return {id(made) for made in self._made.values()}
+        """Returns the ids of the layers that the records tell of, and of all that was copied."""
+        copies = (each.copier.memo.values() for each in self._builders.values())
+        return {id(made) for values in (self._made.values(), *copies) for made in values}
 
     def whole(self) -> Any:
         """Makes a model of the class of the one that was traced, with its attributes."""
         source = live_of(self.graph).model
         self.copier.skip(source, internals.COMPILE_FIELDS)
         made = self.copier.copy(source)
-        self.copier.finish()
-        self.map_functions()
+        self._finish()
         internals.reset_compile(made)
-        return internals.adopt_layers(made, self._removed_from(self.graph), attributes=False)
+        return internals.adopt_layers(made, self.removed_from(self.graph), attributes=False)
 
     def edited_models(self, made: Any) -> Iterator[Any]:
         """Yield the new models whose graphs were edited: the whole, and nested ones."""
@@ -184,7 +211,19 @@ class EditedBuilder(Replayer):
             if record.graph is not None and is_edited(record.graph):
                 yield self.layer(record)
 
-    def _removed_from(self, graph: Graph) -> list[Any]:
+    def _finish(self) -> None:
+        """Fills all that was copied, and maps the graphs that were given."""
+        known = -1
+        while known < len(self._made):
+            # To fill a model may ask another builder for a layer.
+            known = len(self._made)
+            for builder in [*self._builders.values()]:
+                builder.copier.drain()
+        for builder in self._builders.values():
+            builder.copier.finish()
+            builder.map_functions()
+
+    def removed_from(self, graph: Graph) -> list[Any]:
         """Lists new layers that a model has only because it had them before."""
         read = live_of(graph).graph
         kept = {id(self.layer(record)) for record in graph.layers.values()}
@@ -195,8 +234,7 @@ class EditedBuilder(Replayer):
     def part(self, name: str) -> Any:
         """Makes a plain Functional model."""
         tensors = EditedCalls(self, self.graph).make()
-        self.copier.finish()
-        self.map_functions()
+        self._finish()
         self.settle_names()
         inputs, outputs = (
             map_tree(tensors.__getitem__, tree) for tree in (self.graph.inputs, self.graph.outputs)
@@ -210,34 +248,30 @@ class EditedBuilder(Replayer):
         """Returns the new layer of a record."""
         made = self._made.get(record.identity)
         if made is None:
-            made = self._copy_apart(record) if record.apart else self.copier.copy(record.origin)
+            made = self._builder(record.apart).copier.copy(record.origin)
             self._made[record.identity] = made
         return made
 
-    def _copy_apart(self, record: Layer) -> Any:
-        """Copies a layer that is another than those with the same origin."""
-        weights = "fresh" if self.weights == "fresh" else "copy"
-        if record.graph is None or not is_edited(record.graph):
-            return Builder(weights).copy(record.origin)
-        builder = EditedBuilder(weights, pruned(record.graph))
-        made = builder.whole()
-        builder.settle()
-        return made
-
-    def callable_layer(self, record: Layer) -> Any:
-        """Returns the new layer of a record, with all that it needs to be called."""
-        made = self.layer(record)
+    def drain(self) -> None:
+        """Fills what was copied so far, and maps the graphs that were given."""
         self.copier.drain()
         if self._mapped < len(self.functions):
             self.map_functions()
             self._mapped = len(self.functions)
+
+    def callable_layer(self, record: Layer) -> Any:
+        """Returns the new layer of a record, with all that it needs to be called."""
+        builder = self._builder(record.apart)
+        made = self.layer(record)
+        builder.drain()
         if not getattr(made, "built", True):
             vars(made)["name"] = record.name
             if record.inherits is not None and record.weights != "fresh":
                 take_over_adapted(record.inherits, made)
-        if record.graph is not None and not record.apart and is_edited(record.graph):
-            made = internals.adopt_layers(made, self._removed_from(record.graph), attributes=False)
-            self._made[record.identity] = self.copier.memo[id(record.origin)] = made
+        if record.graph is not None and is_edited(record.graph):
+            removed = builder.removed_from(record.graph)
+            made = internals.adopt_layers(made, removed, attributes=False)
+            self._made[record.identity] = builder.copier.memo[id(record.origin)] = made
         return made
 
     def fitted(self, record: Layer, made: Any, args: Any) -> Any:
@@ -245,7 +279,8 @@ class EditedBuilder(Replayer):
         if record.changes is None and internals.has_other_batch(made, args):
             made = reconfigured(dataclasses.replace(record, changes={}))
             vars(made)["name"] = record.name
-            self._made[record.identity] = self.copier.memo[id(record.origin)] = made
+            self._made[record.identity] = made
+            self._builder(record.apart).copier.memo[id(record.origin)] = made
             self._remade.append((record.origin, made, "fit"))
         return made
 
@@ -300,7 +335,8 @@ class EditedBuilder(Replayer):
             made = self.layer(record)
             if made.name != record.name and id(made) not in settled:
                 check_layer_name(made, record.name)
-                internals.rename_layer(made, record.name, variables=self.weights != "share")
+                own = self.weights != "share" or record.apart != 0
+                internals.rename_layer(made, record.name, variables=own)
             settled.add(id(made))
 
     def _pairs(self) -> Iterator[tuple[Any, Any]]:

@@ -156,8 +156,18 @@ def is_edited(graph: Graph) -> bool:
         read.inputs is graph.inputs
         and read.outputs is graph.outputs
         and len(read.calls) == len(graph.calls)
-        and all(map(operator.is_, read.layers.values(), graph.layers.values()))
+        and all(map(_is_same_record, read.layers.values(), graph.layers.values()))
         and all(map(operator.is_, read.calls.values(), graph.calls.values()))
+    )
+
+
+def _is_same_record(read: Layer, layer: Layer) -> bool:
+    """Whether a record says what was read; it may be of a copy that was taken apart."""
+    return read is layer or (
+        layer.edit is None
+        and read.origin is layer.origin
+        and read.name == layer.name
+        and (layer.graph is None or not is_edited(layer.graph))
     )
 
 

@@ -9,8 +9,9 @@ from ramet.errors import GraphError, OptionError
 from ramet.graph.draft import UNKNOWN, Draft
 from ramet.graph.inline import flat
 from ramet.graph.journal import Journal
+from ramet.graph.locate import layer_paths
 from ramet.graph.names import prefixed, unique_name
-from ramet.graph.parts import Call, Edit, Layer, Ref, Spec, apart
+from ramet.graph.parts import Apart, Call, Edit, Layer, Ref, Spec, apart
 from ramet.graph.tree import Tree, map_tree
 
 if TYPE_CHECKING:
@@ -99,15 +100,15 @@ class _Joined:
         """
         keys: dict[str, str] = {}
         known = {layer.identity: key for key, layer in self.layers.items()}
-        moved: dict[tuple[int, int], Layer] = {}
+        moved, apart_ = self._moved(graph, known), Apart()
         for key, layer in graph.layers.items():
             new = key
             there = known.get(layer.identity)
-            if there is not None and layer.kind != "InputLayer":
-                if layer.is_record_of(self.layers[there]):
-                    keys[key] = there
-                    continue
-                layer = moved.setdefault(layer.identity, apart(layer))  # noqa: PLW2901 another now
+            if layer.identity in moved:
+                layer = apart_.layer(layer)  # noqa: PLW2901 another now
+            elif there is not None and layer.kind != "InputLayer":
+                keys[key] = there
+                continue
             if key in self.layers:
                 new = unique_name(prefixed(label, key), self.layers).replace("#", "_")
                 if layer.kind != "InputLayer" or not self._shares_inputs:
@@ -139,6 +140,33 @@ class _Joined:
                 outputs=specs,
             )
         return map_tree(new_ref, graph.inputs), map_tree(new_ref, graph.outputs)
+
+    def _moved(self, graph: "Graph", known: dict[tuple[int, int], str]) -> set[tuple[int, int]]:
+        """Returns which layers of a graph are others than those that are there already.
+
+        Those are layers that were edited in one of the graphs, and, with a nested model,
+        all that it has in common with the graph around it.
+        """
+        inside = {
+            key: {item.identity for _, item in layer_paths(layer.graph)}
+            for key, layer in graph.layers.items()
+            if layer.graph is not None
+        }
+        moved: set[tuple[int, int]] = set()
+        count = -1
+        while count < len(moved):
+            count = len(moved)
+            for key, layer in graph.layers.items():
+                there = known.get(layer.identity)
+                edited = (
+                    there is not None
+                    and layer.kind != "InputLayer"
+                    and not layer.is_record_of(self.layers[there])
+                )
+                parts = inside.get(key, set())
+                if edited or layer.identity in moved or not moved.isdisjoint(parts):
+                    moved |= {layer.identity, *parts}
+        return moved
 
     def add_call(self, layer: Layer, tensors: list[Ref]) -> None:
         """Takes a layer in that reads several tensors."""

@@ -126,7 +126,8 @@ class Layer:
     trainable: bool | None = None
     """Whether an edit lets it train; `None` if none says so, and its own flag counts."""
     apart: int = 0
-    """Not 0 for a layer that is another than those with the same origin."""
+    """Not 0 for a layer that is another than those with the same origin. What was taken
+    apart together, such as the layers of one model, has one number."""
     edit: Edit | None = field(default=None, repr=False, compare=False)
     """The edit that brought the layer in or changed it last."""
 
@@ -148,6 +149,33 @@ class Layer:
 _APART = itertools.count(1)
 
 
+class Apart:
+    """Makes records of new layers, that are others than any with the same origins.
+
+    So are the layers inside a nested model. What one layer is for several records stays
+    one: all that were the same before are the same afterwards.
+    """
+
+    def __init__(self) -> None:
+        """Starts with nothing taken apart."""
+        self._numbers: dict[int, int] = {}
+        self._graphs: dict[int, tuple[Graph, Graph]] = {}
+
+    def layer(self, layer: Layer) -> Layer:
+        """Returns the new record for an old one."""
+        if layer.apart not in self._numbers:
+            self._numbers[layer.apart] = next(_APART)
+        graph = None if layer.graph is None else self._graph(layer.graph)
+        return replace(layer, apart=self._numbers[layer.apart], graph=graph)
+
+    def _graph(self, graph: "Graph") -> "Graph":
+        if id(graph) not in self._graphs:
+            layers = {key: self.layer(layer) for key, layer in graph.layers.items()}
+            # The old one is kept too, so that no other gets its id.
+            self._graphs[id(graph)] = graph, graph.changed(layers=layers)
+        return self._graphs[id(graph)][1]
+
+
 def apart(layer: Layer) -> Layer:
     """Returns a record of a new layer, that is another than any with the same origin."""
-    return replace(layer, apart=next(_APART))
+    return Apart().layer(layer)
