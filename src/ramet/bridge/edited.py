@@ -66,7 +66,7 @@ def _build_there(
 ) -> "tuple[Any, EditedBuilder]":
     live = live_of(graph)
     if weights == "share":
-        check_flags(all_records(graph))
+        check_flags(r for _, inner in all_graphs(graph) for r in inner.layers.values())
     with seeded(seed):
         builder = EditedBuilder(weights, graph)
         made = builder.whole() if live.model is not None else builder.part(name)

@@ -109,7 +109,7 @@ def _set_inside(graph: Graph, made: Made, known: set[int]) -> None:
             layer.trainable = record.trainable
         elif is_new(record, known) and layer.trainable != record.origin.trainable:
             layer.trainable = record.origin.trainable  # a model around it was frozen
-        if record.graph is not None and not record.apart:
+        if record.graph is not None:
             _set_inside(record.graph, made, known)
             _thaw(record.graph, made, known, layer)
 
