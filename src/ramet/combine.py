@@ -21,7 +21,8 @@ def merge(
         inputs: `"shared"` puts all on the inputs of the first; `"separate"` keeps every
             model's own, in a list.
         outputs: Which outputs, as a structure of the models' names, or a layer that makes
-            one of all, such as `keras.layers.Average()`; a list of all by default.
+            one of all, such as `keras.layers.Average()`, or a function of the list of all,
+            such as `lambda y: y[0] - y[1]`; a list of all by default.
         name: Name of the new model; all names in a row by default.
 
     Returns:

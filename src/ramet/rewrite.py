@@ -12,11 +12,12 @@ from ramet.bridge.trace import trace
 from ramet.errors import GraphError
 from ramet.graph import Call, Graph, Layer, Ref
 from ramet.graph.draft import Draft, with_entry
+from ramet.graph.given import splice
 from ramet.graph.match import Match, Matcher, Miss
-from ramet.graph.names import counted, unique_name
+from ramet.graph.names import counted
 from ramet.graph.nested import edit_inside
 from ramet.graph.parts import Edit
-from ramet.graph.tree import leaves, map_tree
+from ramet.graph.tree import leaves
 
 
 @dataclass(frozen=True)
@@ -176,36 +177,17 @@ def _take_in(
     draft: Draft, new: Graph, refs: dict[Ref, Ref], match: Match, replacement: Replacement
 ) -> dict[Ref, Ref]:
     """Takes the calls of a replacement in; returns where its tensors are found."""
-
-    def moved(leaf: Any) -> Any:
-        return refs[leaf] if isinstance(leaf, Ref) else leaf
-
     gone = set(match.calls.values())
     used = {call.layer for call in draft.calls.values() if call.name not in gone}
     freed = {key for key in match.layers.values() if key not in used}
-    keys: dict[str, str] = {}
-    last = max(refs.values(), key=lambda ref: [*draft.calls].index(ref.call)).call
-    for call in new.calls.values():
-        if Ref(call.name) in refs:
-            continue
-        key = cast("str", call.layer)
-        if key not in keys:
-            keys[key] = _take_layer(draft, new.layers[key], freed, replacement)
-        name = unique_name(keys[key], draft.calls)
-        extra = replacement.handed_on(match.context, new.layers[key], call)
-        made: Call = dataclasses.replace(
-            call,
-            name=name,
-            layer=keys[key],
-            args=map_tree(moved, call.args),
-            kwargs={**map_tree(moved, call.kwargs), **extra},
-            derived=call.derived - extra.keys(),
-            outputs=tuple(dataclasses.replace(spec, mask=None) for spec in call.outputs),
-        )
-        draft.add_call(made, after=last)
-        last = name
-        refs.update({Ref(call.name, i): Ref(name, i) for i in range(len(call.outputs))})
-    return refs
+
+    def take(layer: Layer) -> str:
+        return _take_layer(draft, layer, freed, replacement)
+
+    def more(layer: Layer, call: Call) -> dict[str, Any]:
+        return replacement.handed_on(match.context, layer, call)
+
+    return splice(draft, new, refs, take, more)
 
 
 def _take_layer(draft: Draft, layer: Layer, freed: set[str], replacement: Replacement) -> str:

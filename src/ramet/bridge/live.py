@@ -11,8 +11,10 @@ from ramet.bridge import internals
 from ramet.errors import GraphError, OptionError
 from ramet.graph import Call, Graph, Layer, Spec
 from ramet.graph.freeze import without_flags
+from ramet.graph.given import TensorFunction
 from ramet.graph.names import did_you_mean
 from ramet.graph.transfer import TransferReport
+from ramet.graph.tree import Tree
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,6 +95,16 @@ class Live:
     def is_layer(self, given: Any) -> bool:
         """Tells whether something is a live layer."""
         return isinstance(given, keras.Operation)
+
+    def is_of_tensors(self, given: Any) -> bool:
+        """Whether a function is one of Keras's own, of tensors: `keras.ops.relu`."""
+        return str(getattr(given, "__module__", "")).startswith("keras.")
+
+    def traced(self, function: TensorFunction, inner: Graph, args: Tree, kwargs: Tree) -> Graph:
+        """Return the calls that a function makes of some tensors of a graph."""
+        from ramet.bridge.tensor_functions import traced
+
+        return traced(function, inner, args, kwargs)
 
     def is_used(self, layer: Layer) -> bool:
         """Tells whether a live layer that an edit brings in is used elsewhere."""

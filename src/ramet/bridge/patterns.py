@@ -14,9 +14,10 @@ from ramet.bridge.copies import Builder
 from ramet.bridge.inferred import Inferred
 from ramet.bridge.likeness import differs
 from ramet.bridge.live import is_edited
+from ramet.bridge.tensor_functions import input_like, trace_call
 from ramet.bridge.trace import trace_between
 from ramet.bridge.values import same_bits
-from ramet.errors import GraphError, OptionError
+from ramet.errors import OptionError
 from ramet.graph import Call, Graph, Layer, Spec
 
 _COMMUTES = ("Add", "Multiply", "Average", "Maximum", "Minimum")
@@ -99,11 +100,6 @@ def _all_graphs(graph: Graph) -> Iterator[Graph]:
             yield from _all_graphs(layer.graph)
 
 
-def _input_like(spec: Spec) -> Any:
-    kinds = {"ragged": True} if spec.ragged else {}
-    return keras.Input(batch_shape=spec.shape, dtype=spec.dtype, sparse=spec.sparse, **kinds)
-
-
 class Replacement:
     """A replacement, to be traced at every match."""
 
@@ -140,22 +136,18 @@ class Replacement:
             layers: The layers that were matched, by their names in the pattern.
             live: Returns the live layer for such a name.
         """
-        inputs = [_input_like(spec) for spec in specs]
+        inputs = [input_like(spec) for spec in specs]
         extra = {}
         if self._wants_match:
             extra["match"] = {key: self._copy_of(layer, key, live) for key, layer in layers.items()}
-        calls = {key: internals.count_calls(layer.origin) for key, layer in self._own.items()}
+        what = f"replacement '{self.name}'"
         try:
-            outputs = self._function(*inputs, **extra)
-            self._check_tensors(outputs)
-            graph = trace_between(inputs, outputs)
-            self._check_layers(graph)
+            return trace_call(
+                lambda: self._function(*inputs, **extra), inputs, self._own.values(), what
+            )
         except Exception as error:
-            for key, layer in self._own.items():
-                internals.forget_calls(layer.origin, *calls[key])
-            error.add_note(f"while tracing replacement '{self.name}'")
+            error.add_note(f"while tracing {what}")
             raise
-        return graph
 
     def _copy_of(self, layer: Layer, key: str, live: Callable[[str], Any]) -> Any:
         """Returns the copy that stands for a layer, the same in every match."""
@@ -176,24 +168,6 @@ class Replacement:
         """Returns the record of a matched layer whose copy was called as it is."""
         record, source = self._records.get(id(layer.origin), (None, None))
         return record if record is not None and _is_unchanged(source, layer.origin) else None
-
-    def _check_tensors(self, outputs: Any) -> None:
-        for output in keras.tree.flatten(outputs):
-            if not isinstance(output, keras.KerasTensor):
-                message = (
-                    f"replacement '{self.name}' gives a {type(output).__name__}; let it return "
-                    "tensors, as the pattern does"
-                )
-                raise OptionError(message)
-
-    def _check_layers(self, graph: Graph) -> None:
-        for layer in graph.layers.values():
-            if id(layer.origin) in self._own:
-                message = (
-                    f"replacement '{self.name}' calls layer '{layer.name}' of the model itself; "
-                    "take it from a parameter `match`, or make a new one"
-                )
-                raise GraphError(message)
 
 
 def _is_unchanged(layer: Any, copy: Any) -> bool:

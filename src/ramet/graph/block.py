@@ -1,14 +1,13 @@
 """A whole block, replaced by one layer."""
 
-import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from ramet.errors import GraphError, OptionError
-from ramet.graph.draft import UNKNOWN, Draft, with_entry
+from ramet.graph.draft import Draft, with_entry
+from ramet.graph.given import TensorFunction, put, resolve
 from ramet.graph.locate import find_tensor, place_text
-from ramet.graph.names import unique_name
 from ramet.graph.nested import edit_inside
-from ramet.graph.parts import Call, Edit, Ref, apart
+from ramet.graph.parts import Edit, Ref
 from ramet.graph.tree import Tree, leaves, map_tree
 
 if TYPE_CHECKING:
@@ -23,17 +22,20 @@ def replace_block(graph: "Graph", start: Tree, end: Tree, given: Any) -> "Graph"
     models, inner, starts, ends = _ends(graph, start, end)
     inside = _calls_between(inner, starts, ends)
     live = graph.live_origin()
-    made = given
-    if callable(given) and not isinstance(given, type) and not live.is_layer(given):
-        made = given([live.current(inner.layers[key]) for key in _layers(inner, inside)])
-    new = apart(live.layer(made, "what replaces the block"))
+    found = resolve(
+        graph,
+        given,
+        lambda: [live.current(inner.layers[key]) for key in _layers(inner, inside)],
+        "what replaces the block",
+    )
     prefix = "".join(f"{key}/" for key in models)
     shown = [" and ".join(f"'{prefix}{ref.call}'" for ref in refs) for refs in (starts, ends)]
-    edit = Edit(
-        f"replace {len(inside)} calls between {shown[0]} and {shown[1]} by {new.kind} '{new.name}'"
-    )
+    by = found.text if isinstance(found, TensorFunction) else f"{found.kind} '{found.name}'"
+    edit = Edit(f"replace {len(inside)} calls between {shown[0]} and {shown[1]} by {by}")
     rest = iter(starts)
     tree = map_tree(lambda _: next(rest), start)
+    is_function = isinstance(found, TensorFunction)
+    new = found.traced(inner, (tree,), {}, len(ends)) if is_function else found
 
     def change(target: "Graph") -> "Graph":
         draft = Draft(target, edit)
@@ -41,12 +43,8 @@ def replace_block(graph: "Graph", start: Tree, end: Tree, given: Any) -> "Graph"
         for key in _layers(target, inside):
             if key not in outside:
                 del draft.layers[key]
-        key = draft.add_layer(dataclasses.replace(new, edit=edit))
-        name = unique_name(key, draft.calls)
-        outputs = tuple(UNKNOWN for _ in ends)
-        last = max(starts, key=lambda ref: [*target.calls].index(ref.call))
-        draft.add_call(Call(name, key, (tree,), {}, outputs), after=last.call)
-        draft.redirect({ref: Ref(name, index) for index, ref in enumerate(ends)}, but=name)
+        made, added = put(draft, new, (tree,), {}, len(ends))
+        draft.redirect(dict(zip(ends, made, strict=True)), but=added)
         draft.forget(set(inside))
         return draft.done()
 

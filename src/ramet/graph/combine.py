@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ramet.errors import GraphError, OptionError
 from ramet.graph.draft import UNKNOWN, Draft
+from ramet.graph.given import TensorFunction, put
 from ramet.graph.inline import flat
 from ramet.graph.journal import Journal
 from ramet.graph.locate import layer_paths
@@ -37,9 +38,22 @@ def merge(graphs: Sequence["Graph"], inputs: str, outputs: Any, name: str | None
     if live.is_layer(outputs):
         joined.add_call(apart(live.layer(outputs, "what joins the outputs")), ends)
         ends = Ref([*joined.calls][-1])
-    elif outputs is not None:
+    elif outputs is not None and not callable(outputs):
         ends = _chosen(outputs, names, [out for _, out in trees])
-    return joined.graph(graphs, starts, ends, name or "_".join(names))
+    whole = joined.graph(graphs, starts, ends, name or "_".join(names))
+    is_function = callable(outputs) and not live.is_layer(outputs)
+    return _joined_by(whole, outputs, edit) if is_function else whole
+
+
+def _joined_by(graph: "Graph", function: Any, edit: Edit) -> "Graph":
+    """Lets the outputs of a graph be what a function makes of the list of them."""
+    new = TensorFunction(graph, function, "what joins the outputs")
+    traced = new.traced(graph, (graph.outputs,), {}, None)
+    draft = Draft(graph, edit)
+    made, _ = put(draft, traced, (graph.outputs,), {})
+    rest = iter(made)
+    draft.outputs = map_tree(lambda _: next(rest), traced.outputs)
+    return draft.done()
 
 
 def chain(graphs: Sequence["Graph"], name: str | None) -> "Graph":

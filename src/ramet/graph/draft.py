@@ -1,7 +1,7 @@
 """A graph while it is edited: a scratch copy that becomes a checked Graph when done."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, cast
 
 from ramet.errors import GraphError
@@ -92,6 +92,13 @@ class Draft:
         self.layers[name] = dataclasses.replace(layer, name=name, edit=self.edit)
         return name
 
+    def add_or_find(self, layer: Layer) -> str:
+        """Take a layer in, unless it is there already, and return its key."""
+        for key, known in self.layers.items():
+            if known.identity == layer.identity:
+                return key
+        return self.add_layer(layer)
+
     def add_call(self, call: Call, *, after: str | None) -> None:
         """Takes a call in, after another or before all."""
         self.calls[call.name] = dataclasses.replace(call, edit=self.edit)
@@ -150,13 +157,13 @@ class Draft:
         self.inputs, self.outputs = map_tree(new, self.inputs), map_tree(new, self.outputs)
 
     def redirect(
-        self, mapping: dict[Ref, Ref], *, but: str | None = None, mark: bool = True
+        self, mapping: dict[Ref, Ref], *, but: Collection[str] = (), mark: bool = True
     ) -> None:
         """Lets every reader of some tensors read others.
 
         Args:
             mapping: What is to be read instead of what.
-            but: A reader that stays as it is.
+            but: Readers that stay as they are.
             mark: Whether the readers count as edited.
         """
 
@@ -172,7 +179,7 @@ class Draft:
                     break
             else:
                 continue
-            if name != but:
+            if name not in but:
                 self._changed.add(name)
                 call = self.calls[name]  # noqa: PLW2901 with other masks, perhaps
                 self.calls[name] = dataclasses.replace(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from ramet.errors import GraphError, OptionError
 from ramet.graph.draft import UNKNOWN, Draft, with_entry
 from ramet.graph.freeze import flagged, layer_at
+from ramet.graph.given import Given, TensorFunction, put, replace_call, resolve
 from ramet.graph.locate import (
     calls_of_layer,
     descend,
@@ -20,21 +21,18 @@ from ramet.graph.locate import (
 )
 from ramet.graph.names import counted, is_automatic, next_free, unique_name
 from ramet.graph.nested import edit_everywhere, edit_inside
-from ramet.graph.parts import POLICIES, Call, Edit, Layer, Ref, apart
+from ramet.graph.parts import POLICIES, Call, Edit, Layer, Ref
 from ramet.graph.reach import written_calls
 from ramet.graph.tree import leaves
 
 if TYPE_CHECKING:
     from ramet.graph.core import Graph
 
-New: TypeAlias = Any
-"""A layer, or a function from the layer at the place to one."""
-
 Place: TypeAlias = tuple[Any, ...]
 """Where a call takes a tensor: a position or keyword, and steps into nested structures."""
 
 
-def replace_layer(graph: "Graph", path: str, given: New, weights: str) -> "Graph":
+def replace_layer(graph: "Graph", path: str, given: Given, weights: str) -> "Graph":
     """Puts a layer in the place of another, in all its calls; of `name#2`, in that one."""
     check_policy(weights)
     models, inner, name = descend(graph, path)
@@ -43,7 +41,9 @@ def replace_layer(graph: "Graph", path: str, given: New, weights: str) -> "Graph
     old = inner.layers[key]
     _check_not_input(inner, old, "replaced; use with_inputs")
     whole = one is None or len(calls_of_layer(inner, key)) == 1
-    new = _new_layer(graph, given, old, f"what replaces '{path}'")
+    new = _resolved(graph, given, old, f"what replaces '{path}'")
+    if isinstance(new, TensorFunction):
+        return _replace_by_function(graph, path, new, old, one)
     new = _with_free_name(inner, new, freed=key if whole else None)
     edit = Edit(f"replace '{path}' ({old.kind}) by {_described(graph, new)}")
     if _has_weights(new):
@@ -59,6 +59,29 @@ def replace_layer(graph: "Graph", path: str, given: New, weights: str) -> "Graph
             calls = [call.name for call in calls_of_layer(target, found)]
             return _put(target, found, calls, new, edit)
 
+        changed = edit_everywhere(graph, old, edit, change)
+    return with_entry(changed, edit)
+
+
+def _replace_by_function(
+    graph: "Graph", path: str, new: TensorFunction, old: Layer, one: Call | None
+) -> "Graph":
+    """Puts what a function makes of tensors in the place of a layer, or of one call of it."""
+    edit = Edit(f"replace '{path}' ({old.kind}) by {new.text}")
+
+    def replaced(target: "Graph", call: Call) -> "Graph":
+        _check_mask_unused(target, call)
+        return replace_call(target, call.name, new, edit)
+
+    def change(target: "Graph", key: str) -> "Graph":
+        for call in calls_of_layer(target, key):
+            target = replaced(target, target.calls[call.name])
+        return target
+
+    if one is not None:
+        models, _, _ = descend(graph, path)
+        changed = edit_inside(graph, models, edit, lambda target: replaced(target, one))
+    else:
         changed = edit_everywhere(graph, old, edit, change)
     return with_entry(changed, edit)
 
@@ -112,23 +135,22 @@ def configure_layer(graph: "Graph", path: str, changes: Mapping[str, Any], weigh
     return with_entry(edit_everywhere(graph, old, edit, change), edit)
 
 
-def insert_after(graph: "Graph", place: "str | Ref", given: New) -> "Graph":
+def insert_after(graph: "Graph", place: "str | Ref", given: Given) -> "Graph":
     """Lets a new layer read a tensor, and every reader of that tensor read the new layer."""
     models, inner, ref = find_tensor(graph, place)
-    new = _new_layer(graph, given, _maker(inner, ref), f"what follows '{place}'")
-    new = _with_free_name(inner, new)
-    edit = Edit(f"insert {_described(graph, new)} after '{place_text(place)}'")
+    new = _resolved(graph, given, _maker(inner, ref), f"what follows '{place_text(place)}'")
+    edit, new = _insertion(graph, inner, new, ref, f"after '{place_text(place)}'")
 
     def change(target: "Graph") -> "Graph":
         draft = Draft(target, edit)
-        name = _add(draft, new, ref)
-        draft.redirect({ref: Ref(name)}, but=name)
+        (made,), added = put(draft, new, (ref,), {})
+        draft.redirect({ref: made}, but=added)
         return draft.done()
 
     return with_entry(edit_inside(graph, models, edit, change), edit)
 
 
-def insert_on(graph: "Graph", path: str, argument: "int | str | None", given: New) -> "Graph":
+def insert_on(graph: "Graph", path: str, argument: "int | str | None", given: Given) -> "Graph":
     """Lets a new layer stand between one call and one of its arguments."""
     models, inner, name = descend(graph, path)
     call = find_call(inner, name)
@@ -141,15 +163,14 @@ def insert_on(graph: "Graph", path: str, argument: "int | str | None", given: Ne
         raise GraphError(message)
     at = find_argument(call, 0 if argument is None else argument, path)
     ref = places[at]
-    new = _new_layer(graph, given, inner.layers[cast("str", call.layer)], f"what precedes '{path}'")
-    new = _with_free_name(inner, new)
+    new = _resolved(graph, given, inner.layers[cast("str", call.layer)], f"what precedes '{path}'")
     on = "" if argument is None else f", argument {argument!r}"
-    edit = Edit(f"insert {_described(graph, new)} before '{path}'{on}")
+    edit, new = _insertion(graph, inner, new, ref, f"before '{path}'{on}")
 
     def change(target: "Graph") -> "Graph":
         draft = Draft(target, edit)
-        added = _add(draft, new, ref)
-        draft.set_argument(call.name, at, Ref(added))
+        (made,), _ = put(draft, new, (ref,), {})
+        draft.set_argument(call.name, at, made)
         return draft.done()
 
     return with_entry(edit_inside(graph, models, edit, change), edit)
@@ -305,12 +326,14 @@ def check_policy(weights: str) -> None:
         raise OptionError(message)
 
 
-def _add(draft: Draft, new: Layer, ref: Ref) -> str:
-    """Takes a layer in and lets it read a tensor."""
-    key = draft.add_layer(new)
-    name = unique_name(key, draft.calls)
-    draft.add_call(Call(name, key, (ref,), {}, (UNKNOWN,)), after=ref.call)
-    return name
+def _insertion(
+    graph: "Graph", inner: "Graph", new: Layer | TensorFunction, ref: Ref, where: str
+) -> "tuple[Edit, Layer | Graph]":
+    """Returns the line for an insertion, and what is inserted: a layer, or calls of a function."""
+    if isinstance(new, TensorFunction):
+        return Edit(f"insert {new.text} {where}"), new.traced(inner, (ref,), {}, 1)
+    new = _with_free_name(inner, new)
+    return Edit(f"insert {_described(graph, new)} {where}"), new
 
 
 def _maker(graph: "Graph", ref: Ref) -> Layer | None:
@@ -318,13 +341,11 @@ def _maker(graph: "Graph", ref: Ref) -> Layer | None:
     return None if key is None else graph.layers[key]
 
 
-def _new_layer(graph: "Graph", given: New, old: Layer | None, where: str) -> Layer:
-    """Records a layer that a user gives, or whose function makes it of the old one."""
-    made = given
-    is_function = callable(given) and not isinstance(given, type)
-    if is_function and not graph.live_origin().is_layer(given):
-        made = given(None if old is None else graph.live_origin().current(old))
-    return apart(graph.live_origin().layer(made, where))
+def _resolved(
+    graph: "Graph", given: Given, old: Layer | None, where: str
+) -> Layer | TensorFunction:
+    live = graph.live_origin()
+    return resolve(graph, given, lambda: None if old is None else live.current(old), where)
 
 
 def _with_free_name(graph: "Graph", new: Layer, *, freed: str | None = None) -> Layer:

@@ -7,6 +7,7 @@ from ramet.errors import GraphError, OptionError
 from ramet.graph import cut, edit
 from ramet.graph.block import replace_block
 from ramet.graph.freeze import set_trainable
+from ramet.graph.given import TensorFunction
 from ramet.graph.inline import flatten
 from ramet.graph.parts import Call, Layer, Ref, Spec
 from ramet.graph.rename import prefix, rename
@@ -39,6 +40,14 @@ class Origin(Protocol):
 
     def is_layer(self, given: Any) -> bool:
         """Tells whether something is a live layer."""
+        ...
+
+    def is_of_tensors(self, given: Any) -> bool:
+        """Whether a function is one of Keras's own, of tensors: `keras.ops.relu`."""
+        ...
+
+    def traced(self, function: TensorFunction, inner: "Graph", args: Tree, kwargs: Tree) -> "Graph":
+        """Returns the calls that a function makes of some tensors of a graph."""
         ...
 
     def is_used(self, layer: Layer) -> bool:
@@ -135,9 +144,10 @@ class Editable:
         Args:
             at: The layer; `name#2` replaces it in its second call only. A pair of
                 tensors, or of lists of tensors, replaces everything between them.
-            new: A layer, or a function from the old layer to a new one (from the list of
-                layers in a block). On a selection only a function will do, since every
-                place needs a layer of its own.
+            new: A layer; a function from the old layer to a new one (from the list of
+                layers in a block); or a function of the tensors that the old layer is
+                called on, such as `keras.ops.relu` or `lambda x: x * 2`. On a selection
+                only functions will do, since every place needs a layer of its own.
             weights: `"fit"` takes over the old layer's weights where role and shape agree,
                 `"grow"` also the part that both have where shapes differ, `"tile"` fills
                 the rest by repeating, `"fresh"` takes nothing.
@@ -194,8 +204,9 @@ class Editable:
 
         Args:
             at: The tensor, or a selection.
-            new: A layer with one input and one output, or a function from the layer
-                that makes the tensor to one.
+            new: A layer with one input and one output, a function from the layer
+                that makes the tensor to one, or a function of the tensor, such as
+                `keras.ops.relu`.
         """
         return self._each(at, new, edit.insert_after, calls=True)
 
@@ -212,7 +223,8 @@ class Editable:
             at: The call.
             argument: Which tensor: its number among those that the call takes, or a
                 keyword.
-            new: A layer, or a function from the layer of the call to one.
+            new: A layer, a function from the layer of the call to one, or a function of
+                the tensor.
         """
         return edit.insert_on(self._me, at, argument, new)
 
