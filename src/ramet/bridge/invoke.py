@@ -23,7 +23,8 @@ def invoke(graph: Graph, call: Call, layer: Any, args: Any, kwargs: Any) -> list
     """
     _check_masks(graph, call, layer, args, kwargs)
     try:
-        outputs = layer(*args, **kwargs)
+        with internals.whole_tracebacks():
+            outputs = layer(*args, **kwargs)
     except Exception as error:
         where = f"layer '{layer.name}' ({type(layer).__name__}) of '{graph.name}'"
         if not internals.raised_in_a_call(error):

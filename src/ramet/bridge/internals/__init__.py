@@ -127,6 +127,7 @@ from ramet.bridge.internals.surroundings import (
     untouched_names,
     untouched_randomness,
     unwrapped,
+    whole_tracebacks,
 )
 from ramet.bridge.internals.symbolic import (
     HISTORY,
@@ -308,5 +309,6 @@ __all__ = [
     "unwrapped",
     "values_from_last",
     "variable_key",
+    "whole_tracebacks",
     "wrap_alike",
 ]

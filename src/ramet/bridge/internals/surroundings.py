@@ -41,6 +41,18 @@ def _raiser(error: Exception) -> str:
     return module.partition(".")[0]
 
 
+@contextlib.contextmanager
+def whole_tracebacks() -> Generator[None]:
+    """Lets exceptions keep the frames of Keras and the backends, which tell who raised them."""
+    filtered = keras.config.is_traceback_filtering_enabled()
+    keras.config.disable_traceback_filtering()
+    try:
+        yield
+    finally:
+        if filtered:
+            keras.config.enable_traceback_filtering()
+
+
 def reason_of(error: Exception) -> str:
     """Returns the line of an exception that says what is wrong, without Keras's wrapping."""
     text = re.sub(r"\x1b\[\d+m", "", str(error))
