@@ -288,3 +288,50 @@ def test_a_pattern_is_found_after_other_edits(name, context):
     expected = array(edited.build()(IMAGE, training=False))
     again = ramet.rewrite(edited, conv_norm_relu, kept).build()
     np.testing.assert_array_equal(array(again(IMAGE, training=False)), expected)
+
+
+def test_constants_are_compared_by_value():
+    x = keras.Input((4,), name="x")
+    scale = np.array([1.0, 2.0, 3.0, 4.0], "float32")
+    model = keras.Model(x, ops.relu(x * scale), name="net")
+    assert places(model, lambda x: x * scale.copy())
+    assert not places(model, lambda x: x * (scale + 1.0))
+    assert not places(model, lambda x: x * 2.0)
+    assert not places(model, lambda x, y: x * y)
+
+
+def test_what_calls_are_given_is_handed_on_if_they_agree():
+    x = keras.Input((4,), name="x")
+    y = layers.Dropout(0.5, name="drop")(layers.Dense(4, name="d")(x), training=True)
+    model = keras.Model(x, layers.BatchNormalization(name="norm")(y), name="net")
+    told = found(model, lambda x: layers.BatchNormalization()(layers.Dropout(0.5)(x)))
+    assert "'drop' is called with training=True, and 'norm' is not" in str(told)
+    assert places(model, lambda x: layers.Dropout(0.5)(x, training=True)) == ("drop",)
+    edited = ramet.rewrite(
+        model,
+        lambda x: layers.Dropout(0.5)(x),
+        lambda x: layers.GaussianDropout(0.5, seed=1)(layers.ReLU()(x)),
+    )
+    call = next(call for call in edited.calls.values() if "gaussian" in call.name)
+    assert call.kwargs["training"] is True
+    relu = next(call for call in edited.calls.values() if "re_lu" in call.name)
+    assert "training" not in relu.kwargs
+    made = edited.build()
+    rows = np.ones((2, 4), "float32")
+    assert not np.array_equal(array(made(rows)), array(made(rows)))  # It drops, as was asked.
+
+
+def test_a_flattened_model_has_the_shapes_around_it():
+    start = keras.Input((None, 4), name="start")
+    inner = keras.Model(start, layers.ReLU(name="r")(layers.Dense(4)(start)), name="inner")
+    x = keras.Input((5, 4), name="x")
+    graph = ramet.trace(keras.Model(x, inner(x), name="net")).flatten()
+    shapes = []
+
+    def flat(x):
+        shapes.append(tuple(x.shape))
+        return layers.Dense(3)(layers.Flatten()(x))
+
+    made = ramet.rewrite(graph, lambda x: layers.ReLU()(x), flat).build()
+    assert shapes == [(None, 5, 4)]
+    assert made.output_shape == (None, 3)

@@ -54,6 +54,13 @@ class Pattern:
         """Names the arguments that a model hands on to a layer, such as `training`."""
         return internals.context_arguments(found.origin)
 
+    def same_constant(self, asked: Any, given: Any) -> bool:
+        """Whether two constants in arguments are the same, arrays by their values."""
+        try:
+            return internals.equal_constants(asked, given)
+        except (TypeError, ValueError):
+            return False
+
 
 def trace_pattern(function: Callable[..., Any], graph: Graph) -> Pattern:
     """Traces a pattern on inputs of such shapes as tensors of the graph have.

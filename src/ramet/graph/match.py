@@ -34,6 +34,10 @@ class Likeness(Protocol):
         """Names the arguments that a model hands on to a layer, such as `training`."""
         ...
 
+    def same_constant(self, asked: Any, given: Any) -> bool:
+        """Whether two constants in arguments are the same, arrays by their values."""
+        ...
+
 
 @dataclass(frozen=True)
 class Match:
@@ -198,7 +202,7 @@ class Matcher:
         self, asked: Any, given: Any, bindings: _Bindings, name: str
     ) -> Iterator[_Bindings]:
         if not isinstance(asked, Ref):
-            if isinstance(given, Ref) or not _equal(asked, given):
+            if isinstance(given, Ref) or not self._likeness.same_constant(asked, given):
                 self._reasons.append((len(bindings.calls), f"'{name}' takes another constant"))
             else:
                 yield bindings
@@ -257,12 +261,3 @@ class Matcher:
                 odd = (name for name, other in values.items() if other != value)
                 found[key] = value, told[0], next(odd, None)
         return found
-
-
-def _equal(first: Any, second: Any) -> bool:
-    if first is second:
-        return True
-    try:
-        return type(first) is type(second) and bool(first == second)
-    except (TypeError, ValueError):
-        return False
