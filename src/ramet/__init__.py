@@ -23,6 +23,7 @@ from ramet.errors import (
 )
 
 if TYPE_CHECKING:  # what `_HOMES` says, for those who read and do not run
+    from ramet._run import run
     from ramet.bridge.differences import Entry
     from ramet.bridge.divergence import Divergence
     from ramet.bridge.trace import trace
@@ -80,6 +81,7 @@ __all__ = [
     "masks",
     "merge",
     "rewrite",
+    "run",
     "show",
     "trace",
     "verify",
@@ -117,6 +119,7 @@ _HOMES = {
     "masks": "ramet.masks",
     "merge": "ramet.combine",
     "rewrite": "ramet.rewrite",
+    "run": "ramet._run",
     "show": "ramet.show",
     "trace": "ramet.bridge.trace",
     "verify": "ramet.verify",

@@ -11,13 +11,14 @@ import numpy as np
 
 from ramet.bridge import internals
 from ramet.bridge.align import align, config_of, constant
+from ramet.bridge.interpret import Interpreter
 from ramet.bridge.samples import Sample
 from ramet.bridge.trace import trace
 from ramet.bridge.transfer import roles_of
 from ramet.bridge.values import copy_value, same_bits
 from ramet.graph import Call, Graph, Layer, Ref
 from ramet.graph.inline import flat
-from ramet.graph.tree import leaves, map_tree
+from ramet.graph.tree import leaves
 
 Difference = Callable[[np.ndarray, np.ndarray], str]
 """Says how two arrays differ, or nothing if they do not."""
@@ -100,14 +101,15 @@ class _Walk:
         self._expected = expected
         self._prefix = prefix
         self._found = align(first, second)
-        self._values: tuple[dict[Ref, Any], dict[Ref, Any]] = {}, {}
+        self._runs = Interpreter(first), Interpreter(second)
+        self._values = tuple(run.values for run in self._runs)
         self._needed = [_uses(graph) for graph in self._graphs]
         self._live = [{name for name, count in uses.items() if count} for uses in self._needed]
 
     def divergence(self, *inputs: list[Any]) -> Divergence | None:
         """Returns the first call that gives something else, if there is one."""
-        for side, graph in enumerate(self._graphs):
-            self._values[side].update(zip(flat(graph.inputs), inputs[side], strict=True))
+        for run, values in zip(self._runs, inputs, strict=True):
+            run.start(values)
         done: set[str] = set()
         for call in self._graphs[0].calls.values():
             if call.name not in self._live[0] or Ref(call.name) in self._values[0]:
@@ -118,7 +120,7 @@ class _Walk:
                 kind = self._graphs[0].layers[cast("str", call.layer)].kind
                 path = self._prefix + call.name
                 return Divergence(path, "is in one model only", "structure", f"a {kind}")
-            arguments = self._run(0, call)
+            arguments = self._runs[0].step(call)
             if name is None:
                 continue
             new = self._graphs[1].calls[name]
@@ -142,24 +144,11 @@ class _Walk:
             if call.name in done or call.name not in self._live[1]:
                 continue
             if Ref(call.name) not in self._values[1]:
-                arguments = self._run(1, call)
+                arguments = self._runs[1].step(call)
             done.add(call.name)
             if call.name == name:
                 break
         return arguments
-
-    def _run(self, side: int, call: Call) -> tuple[Any, Any]:
-        """Makes one call, keeps what it gives, and returns its arguments."""
-        values, graph = self._values[side], self._graphs[side]
-
-        def fill(leaf: Any) -> Any:
-            return values[leaf] if isinstance(leaf, Ref) else leaf
-
-        args, kwargs = map_tree(fill, call.args), map_tree(fill, call.kwargs)
-        outputs = graph.layers[cast("str", call.layer)].origin(*args, **kwargs)
-        for index, value in enumerate(keras.tree.flatten(outputs)):
-            values[Ref(call.name, index)] = value
-        return args, kwargs
 
     def _compared(
         self, old: Call, new: Call, given: tuple[Any, Any], taken: tuple[Any, Any]

@@ -1,6 +1,7 @@
 """From names that a person writes to layers, calls and tensors of a graph."""
 
 import difflib
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
@@ -222,10 +223,9 @@ def find_call(graph: "Graph", name: str) -> Call:
     if not calls:
         raise _unknown(graph, name)
     if len(calls) > 1:
-        names = [f"{calls[0].name}#1", *(call.name for call in calls[1:])]
         message = (
             f"layer '{name}' of graph '{graph.name}' is called {len(calls)} times; name one "
-            f"call: {', '.join(names)}"
+            f"call: {', '.join(_numbered(calls))}"
         )
         raise GraphError(message)
     return calls[0]
@@ -262,6 +262,70 @@ def find_ref(graph: "Graph", name: "str | Ref") -> Ref:
         )
         raise GraphError(message)
     return Ref(call.name)
+
+
+def find_place(graph: "Graph", place: "str | Ref") -> tuple[tuple[str, ...], Ref]:
+    """Return one tensor at one place: each nested model on the way by one call of it.
+
+    Returns:
+        The names of the calls of nested models on the way, and the tensor in the innermost.
+
+    Raises:
+        GraphError: If there is none, or several.
+    """
+    check_place(place)
+    path = place.call if isinstance(place, Ref) else place
+    *models, last = path.split("/")
+    inner, calls = graph, list[str]()
+    for number, step in enumerate(models):
+        prefix = "".join(f"{name}/" for name in calls)
+        call = model_call(inner, step, prefix)
+        key = cast("str", call.layer)
+        several = calls_of_layer(inner, key)
+        if step == key and len(several) > 1:
+            rest = "/".join([*models[number + 1 :], last])
+            names = ", ".join(f"{prefix}{name}/{rest}" for name in _numbered(several))
+            message = (
+                f"model '{step}' of graph '{inner.name}' is called {len(several)} times, so "
+                f"'{path}' is several tensors; name one call: {names}"
+            )
+            raise GraphError(message)
+        calls.append(call.name)
+        inner = cast("Graph", inner.layers[key].graph)
+    check_known(inner, last, "".join(f"{name}/" for name in calls))
+    # A call that only serves masks can be looked at, though not edited.
+    shown = last in inner.calls and last not in {call.name for call in written_calls(inner)}
+    if shown and len(inner.calls[last].outputs) == 1:
+        return tuple(calls), Ref(last)
+    ref = Ref(last, place.index) if isinstance(place, Ref) else last
+    return tuple(calls), find_ref(inner, ref)
+
+
+def call_labels(graph: "Graph") -> dict[str, str]:
+    """Return for each call the name that means it alone: `conv#1` for the first of several.
+
+    Costs O(calls).
+    """
+    counts = Counter(call.layer for call in graph.calls.values())
+    return {
+        name: f"{name}#1" if name == call.layer and counts[call.layer] > 1 else name
+        for name, call in graph.calls.items()
+    }
+
+
+def call_paths(graph: "Graph", prefix: str = "") -> Iterator[tuple[str, Call]]:
+    """Yield every call that the author wrote by path, those of a nested model per use of it."""
+    labels = call_labels(graph)
+    for call in written_calls(graph):
+        path = prefix + labels[call.name]
+        yield path, call
+        inner = None if call.layer is None else graph.layers[call.layer].graph
+        if inner is not None:
+            yield from call_paths(inner, f"{path}/")
+
+
+def _numbered(calls: list[Call]) -> list[str]:
+    return [f"{calls[0].name}#1", *(call.name for call in calls[1:])]
 
 
 def _checked(graph: "Graph", ref: Ref, shown: str) -> Ref:

@@ -178,7 +178,7 @@ def select(  # noqa: PLR0913 each asks something else
         tests.append(_by_kind(kind))
         what.append(f"kind={_kind_name(kind)}")
     if name is not None:
-        tests.append(lambda path, _: _matches(path, name))
+        tests.append(lambda path, _: path_matches(path, name))
         what.append(f"name={name!r}")
     if regex is not None:
         pattern = _compiled(regex)
@@ -253,7 +253,7 @@ def _kind_name(kind: Any) -> str:
     return "|".join(each if isinstance(each, str) else each.__name__ for each in kinds)
 
 
-def _matches(path: str, pattern: str) -> bool:
+def path_matches(path: str, pattern: str) -> bool:
     """Tells whether a glob fits: with `/` the whole path, step by step; else the last name."""
     steps, wanted = path.split("/"), pattern.split("/")
     if len(wanted) == 1:

@@ -1,7 +1,8 @@
 """The graph of a `keras.Function`: where it begins and ends, and which calls lie between."""
 
+import contextlib
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import keras
@@ -61,6 +62,65 @@ def set_structures(function: Any, inputs: Any, outputs: Any) -> None:
     fields["_inputs_struct"], fields["_outputs_struct"] = inputs, outputs
     fields["_inputs"] = keras.tree.flatten(inputs)
     fields["_outputs"] = keras.tree.flatten(outputs)
+
+
+def nodes_as_run(function: Any) -> list[Any]:
+    """Lists the calls of a `keras.Function` in the order in which Keras makes them.
+
+    The order counts where calls draw from one seed generator or update one state.
+    """
+    depths = sorted(function._nodes_by_depth.items(), reverse=True)
+    return [
+        node
+        for _, nodes in depths
+        for node in nodes
+        if node.operation is not None and not node.is_input
+    ]
+
+
+Operate = Callable[[Any], Callable[..., Any]]
+"""From an operation to what is called for it: Keras fills in `training` there."""
+
+Runner = Callable[[Any, list[Any], Operate], tuple[Any, ...] | None]
+"""Makes the calls of a `keras.Function`, given it, its flat inputs, and `Operate`.
+
+Returns the flat outputs, or `None` to let Keras make the calls.
+"""
+
+
+@contextlib.contextmanager
+def run_by(functions: list[Any], runner: Runner) -> Generator[None]:
+    """Lets `runner` make the calls whenever Keras runs one of some `keras.Function`s.
+
+    Everything around the calls stays with Keras: how inputs are converted, which masks
+    they carry, what `training` is, and what the outputs are packed into.
+    """
+
+    def patched(function: Any) -> Callable[..., Any]:
+        original = function._run_through_graph
+
+        def run(inputs: Any, operation_fn: Operate = _itself, **options: Any) -> Any:
+            flat = keras.tree.flatten(inputs)
+            symbolic = any(isinstance(value, keras.KerasTensor) for value in flat)
+            outputs = None if options or symbolic else runner(function, flat, operation_fn)
+            if outputs is None:
+                return original(inputs, operation_fn, **options)
+            return keras.tree.pack_sequence_as(function._outputs_struct, [*outputs])
+
+        return run
+
+    for function in functions:
+        # Past `__setattr__`, by which layers and backends track what they are given.
+        vars(function)["_run_through_graph"] = patched(function)
+    try:
+        yield
+    finally:
+        for function in functions:
+            vars(function).pop("_run_through_graph", None)
+
+
+def _itself(operation: Any) -> Any:
+    return operation
 
 
 def map_graph(function: Any) -> None:

@@ -151,8 +151,26 @@ def untouched_randomness() -> Generator[None]:
 
     Python's, NumPy's, Keras's and PyTorch's global ones; not TensorFlow's.
     """
+    with borrowed_randomness():
+        global_state.set_global_attribute("global_seed_generator", None)
+        yield
+
+
+def make_global_generator() -> None:
+    """Makes Keras's global generator of seeds, as its first use would, if there is none yet."""
+    if global_state.get_global_attribute("global_seed_generator") is None:
+        generator = keras.random.SeedGenerator()
+        global_state.set_global_attribute("global_seed_generator", generator)
+
+
+@contextlib.contextmanager
+def borrowed_randomness() -> Generator[None]:
+    """Lets the global generators be drawn from as they stand, and restores them after use.
+
+    The same ones as `untouched_randomness`. Keras's own is a variable: to leave it as it is,
+    draw from it in a `keras.StatelessScope` only.
+    """
     generator = global_state.get_global_attribute("global_seed_generator")
-    global_state.set_global_attribute("global_seed_generator", None)
     torch = sys.modules.get("torch")
     torch_state = None if torch is None else torch.random.get_rng_state()
     state, numpy_state = random.getstate(), np.random.get_state()  # noqa: NPY002 users' initializers may draw from the global one
