@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ramet.bridge import internals
-from ramet.bridge.live import is_edited
+from ramet.bridge.live import is_edited, live_of
 from ramet.bridge.masking.flow import Flow
 from ramet.bridge.masking.lint import Finding, findings
 from ramet.bridge.masking.numbering import Place
+from ramet.bridge.masking.training import unmasked_outputs
 from ramet.bridge.trace import trace
 from ramet.graph import Graph, Spec
 from ramet.graph.html import html_table
@@ -109,6 +110,7 @@ class MaskFlow:
 def masks(model: Any) -> MaskFlow:
     """Follows the masks through a model, and finds where they go wrong.
 
+    For a compiled model, also where losses and metrics see outputs without their masks.
     The model is read, not called and not changed. Costs O(calls), those of a nested
     model counted once per use of it. The masks of a Graph that was edited are not known
     before it is built, so it is, on the weights that it shares with its model.
@@ -128,7 +130,9 @@ def masks(model: Any) -> MaskFlow:
     flow = Flow()
     with internals.room_for(graph):
         flow.follow(graph)
-    return MaskFlow(graph.name, tuple(_tensors(flow, graph)), tuple(findings(flow)))
+        unmasked = unmasked_outputs(flow, graph, live_of(graph).model)
+    found = tuple(findings(flow, unmasked))
+    return MaskFlow(graph.name, tuple(_tensors(flow, graph)), found)
 
 
 def _tensors(flow: Flow, graph: Graph) -> Iterator[TensorMask]:

@@ -166,6 +166,7 @@ from ramet.bridge.internals.symbolic import (
     ragged_spec,
     same_spec,
 )
+from ramet.bridge.internals.training import Evaluated, masked_evaluations, shape_of_values
 
 __all__ = [
     "COMPILED_FIELDS",
@@ -191,6 +192,7 @@ __all__ = [
     "VARIABLE_VALUE",
     "WRAPPERS",
     "BaseOptimizer",
+    "Evaluated",
     "KerasHistory",
     "KerasSaveable",
     "Node",
@@ -259,6 +261,7 @@ __all__ = [
     "maker",
     "map_graph",
     "masked_arguments",
+    "masked_evaluations",
     "may_create_weights",
     "name_outputs",
     "named_arguments",
@@ -303,6 +306,7 @@ __all__ = [
     "set_state",
     "set_structures",
     "settle_losses",
+    "shape_of_values",
     "slots_of",
     "sparse_tensor",
     "starts_inside",

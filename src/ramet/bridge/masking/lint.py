@@ -1,6 +1,6 @@
 """What is wrong with the masks of a graph, in words a user can act on."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import keras
@@ -9,6 +9,7 @@ from ramet.bridge.masking import layers as masking
 from ramet.bridge.masking.flow import Flow
 from ramet.bridge.masking.parts import Event, Shape, fits
 from ramet.bridge.masking.stale import stale_maker
+from ramet.bridge.masking.training import Unmasked
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +26,21 @@ class Finding:
     """What can be done about it."""
 
 
-def findings(flow: Flow) -> Iterator[Finding]:
-    """Yields what is wrong with the masks of a graph."""
+def findings(flow: Flow, unmasked: Sequence[Unmasked] = ()) -> Iterator[Finding]:
+    """Yields what is wrong with the masks of a graph.
+
+    Args:
+        flow: The masks of the graph.
+        unmasked: Outputs that losses and metrics see without their masks.
+    """
     named: set[str] = set()
-    for found in (*_dropped(flow), *_unfilled(flow), *_mismatched(flow), *_passed(flow)):
+    for found in (
+        *_dropped(flow),
+        *_unmasked(flow, unmasked),
+        *_unfilled(flow),
+        *_mismatched(flow),
+        *_passed(flow),
+    ):
         named.update(found.layers)
         yield found
     yield from _unused(flow, named)
@@ -47,13 +59,35 @@ def _dropped(flow: Flow) -> Iterator[Finding]:
             f"{_who(flow, at)} loses the mask that {_names(sources)} makes; "
             f"{_names(readers)} further down {would}"
         )
-        yield Finding(
-            "dropped", (*sources, at, *readers), message, _dropped_remedy(flow, at, readers)
+        remedy = _dropped_remedy(
+            flow,
+            at,
+            passing=f"pass mask=... to {_names(readers)} explicitly",
+            moving=f", move '{at}' below {_names(readers)}",
         )
+        yield Finding("dropped", (*sources, at, *readers), message, remedy)
 
 
-def _dropped_remedy(flow: Flow, at: str, readers: list[str]) -> str:
-    layer, passing = flow.layers[at], f"pass mask=... to {_names(readers)} explicitly"
+def _unmasked(flow: Flow, unmasked: Sequence[Unmasked]) -> Iterator[Finding]:
+    for found in unmasked:
+        at, sources = found.loss.at, found.loss.mask.sources
+        message = (
+            f"{_who(flow, at)} loses the mask that {_names(sources)} makes; "
+            f"{_joined(found.users)} of output '{found.output}' would use it, and now count "
+            "masked steps like all others"
+        )
+        passing = (
+            "leave masked steps out by sample_weight=... in fit and evaluate (metrics use it as "
+            "weighted_metrics)"
+        )
+        remedy = _dropped_remedy(flow, at, passing=passing, moving="")
+        remedy += "; if sample_weight already leaves them out, it is right as it is"
+        paths = tuple(dict.fromkeys((*sources, at, found.output)))
+        yield Finding("dropped", paths, message, remedy)
+
+
+def _dropped_remedy(flow: Flow, at: str, *, passing: str, moving: str) -> str:
+    layer = flow.layers[at]
     if not isinstance(layer, keras.Layer):
         return (
             f"{passing}, or put the operation into a layer with supports_masking=True; "
@@ -66,9 +100,8 @@ def _dropped_remedy(flow: Flow, at: str, readers: list[str]) -> str:
         )
     if masking.changes_length(layer):
         return (
-            f"compute the mask for the length that '{at}' gives and {passing}, "
-            f"move '{at}' below {_names(readers)}, or subclass {type(layer).__name__} "
-            "with a compute_mask"
+            f"compute the mask for the length that '{at}' gives and {passing}{moving}, "
+            f"or subclass {type(layer).__name__} with a compute_mask"
         )
     return (
         f"set supports_masking=True on '{at}' if its output has the same time steps as its input, "
@@ -211,9 +244,12 @@ def _who(flow: Flow, path: str) -> str:
     return f"{what}{type(layer).__name__} '{path}'"
 
 
-def _names(paths: tuple[str, ...] | list[str]) -> str:
-    quoted = [f"'{path}'" for path in paths]
-    return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} and {quoted[-1]}"
+def _names(paths: Sequence[str]) -> str:
+    return _joined([f"'{path}'" for path in paths])
+
+
+def _joined(words: Sequence[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def _shown(shape: Shape) -> str:
