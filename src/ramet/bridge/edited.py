@@ -78,6 +78,8 @@ def _build_there(
     name_apart(made, builder.ids())
     check_function(made, "rename one of them")
     internals.name_outputs(internals.functional_of(made))
+    internals.list_parameters(made)
+    builder.compile_nested()
     if live.graph is not None and same_shape(live.graph.outputs, graph.outputs):
         compile_alike(live.model, made, builder.copier)
     return made, builder
@@ -127,6 +129,9 @@ class EditedBuilder(Replayer):
                     self.copier.share(record.origin)
         for number, inner in graphs:
             self._builder(number).forget_removed(inner)
+            model = live_of(inner).model
+            if model is not None and is_edited(inner):
+                self._builder(number).copier.skip(model, internals.COMPILE_FIELDS)
         self._place_changed()
         for number, inner in graphs:
             self._builder(number).place_successors(inner)
@@ -196,9 +201,7 @@ class EditedBuilder(Replayer):
 
     def whole(self) -> Any:
         """Makes a model of the class of the one that was traced, with its attributes."""
-        source = live_of(self.graph).model
-        self.copier.skip(source, internals.COMPILE_FIELDS)
-        made = self.copier.copy(source)
+        made = self.copier.copy(live_of(self.graph).model)
         self._finish()
         internals.reset_compile(made)
         return internals.adopt_layers(made, self.removed_from(self.graph), attributes=False)
@@ -319,6 +322,19 @@ class EditedBuilder(Replayer):
         for record in self._records:
             if record.changes is not None:
                 carry_flags(record.origin, self.layer(record))
+
+    def compile_nested(self) -> None:
+        """Compiles nested models that were edited as they were, with new optimizers."""
+        done: set[int] = set()
+        for record in self._records:
+            if record.graph is None or not is_edited(record.graph):
+                continue
+            made, read = self.layer(record), live_of(record.graph).graph
+            if id(made) not in done:
+                done.add(id(made))
+                internals.reset_compile(made)
+                if read is not None and same_shape(read.outputs, record.graph.outputs):
+                    compile_alike(record.origin, made, self._builder(record.apart).copier)
 
     def transfer_of(self, variable: Any) -> Transfer:
         """Tells what became of a variable of the new model."""

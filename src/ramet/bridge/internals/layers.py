@@ -72,6 +72,23 @@ def set_own_flag(model: Any, *, trainable: bool) -> None:
     model._trainable = trainable
 
 
+def list_parameters(model: Any) -> None:
+    """Lets PyTorch list the variables that a model and its layers have by now, by path."""
+    if keras.backend.backend() != "torch":
+        return
+    functions = [
+        layer._functional
+        for layer in all_layers(model)
+        if isinstance(layer, keras.Sequential) and layer._functional is not None
+    ]
+    for part in [*all_layers(model), *functions]:
+        if "_torch_params" in vars(part)["_modules"]:
+            wanted = {variable.path: variable.value for variable in part.variables}
+            listed = dict(part._torch_params.items())
+            if {k: id(v) for k, v in listed.items()} != {k: id(v) for k, v in wanted.items()}:
+                part._track_variables()
+
+
 def name_outputs(function: Any) -> None:
     """Lets a model call its outputs by the names of the layers that make them."""
     names = [maker(tensor).name for tensor in function._outputs]

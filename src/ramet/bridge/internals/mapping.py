@@ -151,6 +151,12 @@ def map_graph(function: Any) -> None:
         for depth in sorted(by_depth, reverse=True)
         for operation in _sorted_in_place(by_depth[depth], first_seen)
     ]
+    if keras.backend.backend() == "tensorflow" and isinstance(function, keras.Layer):
+        # TensorFlow's checkpoints go by a record of the attributes that were set.
+        from tensorflow import __internal__
+
+        tracked = __internal__.tracking.AutoTrackable
+        tracked.__setattr__(function, "_operations", fields.pop("_operations"))
 
 
 def foreign_inputs(function: Any) -> list[str]:
