@@ -21,10 +21,12 @@ from ramet.bridge.live import is_edited, live_of
 from ramet.bridge.model_class import settle_class
 from ramet.bridge.reconfigure import reconfigured
 from ramet.bridge.replay import Replayer
+from ramet.bridge.resize import new_shapes, refuse_sizes, resized
 from ramet.bridge.settle import check_function, check_layer_name, compile_alike, name_apart
 from ramet.bridge.training import carry_flags, check_flags, set_flags
 from ramet.bridge.transfer import take_over, take_over_adapted
-from ramet.graph import Graph, Layer
+from ramet.graph import Call, Graph, Layer, Ref
+from ramet.graph.locate import layer_paths
 from ramet.graph.reach import pruned_throughout
 from ramet.graph.transfer import Transfer, TransferReport
 from ramet.graph.tree import map_tree, same_shape
@@ -118,6 +120,9 @@ class EditedBuilder(Replayer):
         self._made: dict[tuple[int, int], Any] = {}
         self._remade: list[tuple[Any, Any, str]] = []
         self._mapped = 0
+        self._unfilled: dict[int, None] = {}
+        self._called: set[tuple[int, int]] = set()
+        self._resized: dict[tuple[int, int], Layer] = {}
         graphs = [*all_graphs(graph)]
         for number, inner in graphs:
             self._graphs.setdefault((number, id(live_of(inner).function)), inner)
@@ -253,10 +258,17 @@ class EditedBuilder(Replayer):
         if made is None:
             made = self._builder(record.apart).copier.copy(record.origin)
             self._made[record.identity] = made
+            self._unfilled[record.apart] = None
         return made
 
     def drain(self) -> None:
-        """Fills what was copied so far, and maps the graphs that were given."""
+        """Fills what was copied so far, by others too, and maps the graphs that were given."""
+        self._drain()
+        while self._unfilled:
+            number, _ = self._unfilled.popitem()
+            self._builder(number)._drain()  # noqa: SLF001 the same class
+
+    def _drain(self) -> None:
         self.copier.drain()
         if self._mapped < len(self.functions):
             self.map_functions()
@@ -276,6 +288,50 @@ class EditedBuilder(Replayer):
             made = internals.adopt_layers(made, removed, attributes=False)
             self._made[record.identity] = builder.copier.memo[id(record.origin)] = made
         return made
+
+    def path_of(self, record: Layer) -> str:
+        """Returns the path of a layer from the outermost graph."""
+        paths = (path for path, each in layer_paths(self.graph) if each.identity == record.identity)
+        return next(paths, record.name)
+
+    def note_call(self, record: Layer) -> None:
+        """Notes that a nested model is called, and so has inputs of some shape for good."""
+        self._called.add(record.identity)
+
+    def is_resized(self, record: Layer) -> bool:
+        """Whether a nested model has inputs of other shapes than its record tells."""
+        return record.identity in self._resized
+
+    def resized(self, graph: Graph, call: Call, record: Layer, tensors: dict[Ref, Any]) -> Layer:
+        """Returns the record of a layer; of a nested model, one that fits what it is called on.
+
+        Raises:
+            GraphError: If the model is called on tensors of another shape already.
+        """
+        record = self._resized.get(record.identity, record)
+        if record.graph is None:
+            return record
+        shapes = new_shapes(graph, call, record.graph, tensors)
+        if shapes and record.identity in self._called:
+            refuse_sizes(graph, call, record.graph, shapes)
+        self.note_call(record)
+        return self._with_graph(record, resized(record.graph, shapes)) if shapes else record
+
+    def _with_graph(self, record: Layer, graph: Graph) -> Layer:
+        """Gives a nested model that is not copied yet another graph."""
+        function = live_of(graph).function
+        new = self._resized[record.identity] = dataclasses.replace(
+            record, graph=graph, edit=graph.journal[-1]
+        )
+        builder = self._builder(record.apart)
+        builder.forget_removed(graph)
+        builder.copier.skip(live_of(graph).model, internals.COMPILE_FIELDS)
+        self._graphs[record.apart, id(function)] = graph
+        old = () if record.graph is None else record.graph.layers.values()
+        gone = {id(record), *map(id, old)}
+        kept = [each for each in self._records if id(each) not in gone]
+        self._records[:] = [*kept, new, *graph.layers.values()]
+        return new
 
     def fitted(self, record: Layer, made: Any, args: Any) -> Any:
         """Returns a layer for a batch of another size, if it keeps states for one."""

@@ -66,7 +66,7 @@ class EditedCalls:
         if call.origin is None or call.layer is None:
             return None if call.origin is None else True
         record, node = self._graph.layers[call.layer], call.origin.node
-        if _is_changed(record, node):
+        if _is_changed(record, node) or self._builder.is_resized(record):
             return None
         pairs = paired_leaves(
             (call.args, call.kwargs), (node.arguments.args, node.arguments.kwargs)
@@ -108,6 +108,8 @@ class EditedCalls:
         return same and internals.same_spec(tensor, old)
 
     def _replay(self, call: Call, *, clean: bool) -> None:
+        if call.layer is not None:
+            self._builder.note_call(self._graph.layers[call.layer])
         sources = call.origin.tensors
         if clean and all(id(source) in self._memo for source in sources):
             made = [self._memo[id(source)] for source in sources]
@@ -136,6 +138,7 @@ class EditedCalls:
 
     def _call(self, call: Call, written: set[str]) -> None:
         record = self._graph.layers[cast("str", call.layer)]
+        record = self._builder.resized(self._graph, call, record, self._tensors)
         layer = self._builder.callable_layer(record)
         kwargs = {key: item for key, item in call.kwargs.items() if key not in call.derived}
         args, kwargs = self._builder.arguments(
@@ -144,7 +147,9 @@ class EditedCalls:
         layer = self._builder.fitted(record, layer, args)
         if self._masks_come_in:
             kwargs |= internals.implied_masks(layer, args, kwargs)
-        outputs = invoke(self._graph, call, layer, args, kwargs)
+        outputs = invoke(
+            self._graph, call, layer, args, kwargs, lambda: self._builder.path_of(record)
+        )
         self._check_count(call, len(outputs))
         self._builder.count(outputs[0])
         for index, (tensor, spec) in enumerate(zip(outputs, call.outputs, strict=False)):

@@ -1,5 +1,6 @@
 """One layer called on symbolic tensors, with errors that say which edit is to blame."""
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -14,8 +15,23 @@ _TIME_RANK = 2
 """Rank of a mask that says which steps of a sequence count."""
 
 
-def invoke(graph: Graph, call: Call, layer: Any, args: Any, kwargs: Any) -> list[Any]:
+def invoke(  # noqa: PLR0913, PLR0917 the call, and what is told of it
+    graph: Graph,
+    call: Call,
+    layer: Any,
+    args: Any,
+    kwargs: Any,
+    path: Callable[[], str] | None = None,
+) -> list[Any]:
     """Calls a layer and returns its outputs, flat.
+
+    Args:
+        graph: The graph of the call.
+        call: The call.
+        layer: The live layer.
+        args: Its positional arguments.
+        kwargs: Its keyword arguments.
+        path: Gives the path of the layer from the outermost graph, for messages.
 
     Raises:
         GraphError: If the layer cannot be called so. An exception of the user's own
@@ -36,7 +52,8 @@ def invoke(graph: Graph, call: Call, layer: Any, args: Any, kwargs: Any) -> list
         reason = internals.reason_of(error)
         if 'contain "."' in reason and "." in layer.name:
             reason = "PyTorch holds no weights under a name with a dot; choose a name without"
-        advice = remedy(graph, call, layer, args, kwargs) if expected else ""
+        place = layer.name if path is None else path()
+        advice = remedy(graph, call, layer, (args, kwargs), place) if expected else ""
         message = f"{where} cannot take {found}{expected}: {reason}{advice}{_blame(graph, call)}"
         raise GraphError(message) from error
     return keras.tree.flatten(outputs)

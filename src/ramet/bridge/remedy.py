@@ -13,35 +13,35 @@ _REORDER = ("Flatten", "Reshape", "Permute", "Transpose", "SpaceToDepth", "Depth
 """Layers and operations after which a place no longer means what it meant at another size."""
 
 
-def remedy(graph: Graph, call: Call, layer: Any, args: Any, kwargs: Any) -> str:
+def remedy(graph: Graph, call: Call, layer: Any, arguments: tuple[Any, Any], place: str) -> str:
     """Says how a layer can be called on other shapes than before, as far as that is known.
 
     Args:
         graph: The graph.
         call: The call that failed.
         layer: The new layer.
-        args: What it was called on.
-        kwargs: And the keyword arguments.
+        arguments: What it was called on, positional and by keyword.
+        place: The path of the layer from the outermost graph.
     """
     before = [tuple(tensor.shape) for tensor in call.origin.node.input_tensors]
-    after = [tuple(tensor.shape) for tensor in _tensors((args, kwargs))]
+    after = [tuple(tensor.shape) for tensor in _tensors(arguments)]
     pairs = [*zip(before, after, strict=False)]
     for old, new in pairs:
         if len(old) != len(new):
             return f"; insert a layer before it that restores {len(old)} axes, such as a Reshape"
     if internals.functional_of(layer) is not None:
-        return f"; flatten('{layer.name}') lets the layers inside take other shapes"
+        return f"; flatten('{place}') lets the layers inside take other shapes"
     if not getattr(layer, "weights", None):
         old = next((old for old, new in pairs if old != new), before[0])
         return f"; insert a layer before it that gives {old} again, or replace it"
-    if not _would_fit(layer, args, kwargs):
+    if not _would_fit(layer, *arguments):
         return "; replace it by a layer that takes these shapes"
     if _is_reordered(graph, call):
         return (
-            f"; configure('{layer.name}', weights='fresh') makes it again for these shapes (its "
+            f"; configure('{place}', weights='fresh') makes it again for these shapes (its "
             "weights belong to places that the new size moves)"
         )
-    return f"; configure('{layer.name}', weights='grow') makes it again for these shapes"
+    return f"; configure('{place}', weights='grow') makes it again for these shapes"
 
 
 def _tensors(tree: Any) -> list[Any]:

@@ -151,7 +151,7 @@ def _inline_call(
 ) -> dict[Ref, Ref]:
     """Puts the calls of a nested model in the place of one call; returns which is which."""
     _check_plain(graph, call)
-    given = _converted(graph, draft, inner, _given(graph, call, inner))
+    given = _converted(graph, draft, inner, given_tensors(graph, call, inner))
     mapping: dict[Ref, Ref] = dict(zip(flat(inner.inputs), given, strict=True))
     moved = [item for item in inner.calls.values() if Ref(item.name) not in mapping]
     taken = {*draft.calls}
@@ -188,7 +188,7 @@ def _inline_call(
     return mapping
 
 
-def _given(graph: "Graph", call: Call, inner: "Graph") -> list[Ref]:
+def given_tensors(graph: "Graph", call: Call, inner: "Graph") -> list[Ref]:
     """Lists the tensors that a model is called on, in the order of its inputs.
 
     Keras goes by names where a dict is given, and by order otherwise.

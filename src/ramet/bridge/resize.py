@@ -1,0 +1,79 @@
+"""Nested models that an edit calls on other shapes than they were made for."""
+
+from typing import Any, NoReturn
+
+from ramet.bridge.live import make_input
+from ramet.errors import GraphError
+from ramet.graph import Call, Graph, Ref
+from ramet.graph.inline import flat, given_tensors
+
+Shape = tuple[int | None, ...]
+
+
+def new_shapes(graph: Graph, call: Call, inner: Graph, tensors: dict[Ref, Any]) -> dict[str, Shape]:
+    """Returns the shapes that inputs of a nested model must have for a call, where they differ.
+
+    Args:
+        graph: The graph that calls the model.
+        call: The call.
+        inner: The model's graph.
+        tensors: The symbolic tensors of the outer graph.
+
+    Returns:
+        Shapes with the batch by the names of inputs; none if the model can be called as it is.
+    """
+    found: dict[str, Shape] = {}
+    given, starts = given_tensors(graph, call, inner), flat(inner.inputs)
+    before: list[Any] = [] if call.origin is None else call.origin.node.input_tensors
+    before = before if len(before) == len(given) else [None] * len(given)
+    for ref, start, old in zip(given, starts, before, strict=True):
+        tensor, layer = tensors.get(ref), inner.calls[start.call].layer
+        had = inner.calls[start.call].outputs[0].shape
+        # Keras adds or takes away a dimension where one is missing or too many.
+        if tensor is None or layer is None or len(had) != len(tensor.shape):
+            continue
+        if inner.layers[layer].kind == "InputLayer":
+            known = old is not None and len(old.shape) == len(had)
+            was = tuple(old.shape) if known else (None,) * len(had)
+            wanted = tuple(map(_size, had, tensor.shape, was))
+            if wanted != had:
+                found[start.call] = wanted
+    return found
+
+
+def _size(had: int | None, new: int | None, was: int | None) -> int | None:
+    """Returns the size that an input must have, given what it had, what it gets and what it got.
+
+    A size that was not known before either is no news: Keras accepts it.
+    """
+    if had is None or new is not None:
+        return None if had is None else new
+    return had if was is None else None
+
+
+def resized(inner: Graph, shapes: dict[str, Shape]) -> Graph:
+    """Returns the graph of a nested model with inputs of other shapes."""
+    inputs: dict[str, Any] = {}
+    for name, shape in shapes.items():
+        optional = getattr(inner.layers[inner.calls[name].layer or ""].origin, "optional", False)
+        options = {"shape": shape[1:], "batch_size": shape[0], "optional": optional, "name": name}
+        inputs[name] = make_input(inner.calls[name].outputs[0], options)
+    return inner.with_inputs(inputs)
+
+
+def refuse_sizes(graph: Graph, call: Call, inner: Graph, shapes: dict[str, Shape]) -> NoReturn:
+    """Raises an error for a nested model that is called on several shapes.
+
+    Raises:
+        GraphError: Always.
+    """
+    pairs = ", ".join(
+        f"{shape} in one call and {inner.calls[name].outputs[0].shape} in another"
+        for name, shape in shapes.items()
+    )
+    message = (
+        f"nested model '{call.layer}' of graph '{graph.name}' would get {pairs}, but its inputs "
+        f"have one shape; give each call a model of its own first: unshare('{call.layer}'), or "
+        f"put its layers into the graph: flatten('{call.layer}')"
+    )
+    raise GraphError(message)
