@@ -13,6 +13,7 @@ from ramet.graph import Call, Graph, Layer, Spec
 from ramet.graph.freeze import without_flags
 from ramet.graph.given import TensorFunction
 from ramet.graph.names import did_you_mean
+from ramet.graph.sharing import Tie
 from ramet.graph.transfer import TransferReport
 from ramet.graph.tree import Tree
 
@@ -117,6 +118,20 @@ class Live:
     def input(self, given: Any, spec: Spec, options: Mapping[str, Any]) -> tuple[Layer, Call]:
         """Records a symbolic input, or makes one like a spec but for some options."""
         return record_input(make_input(spec, options) if given is None else given)
+
+    def tie(self, first: Layer, second: Layer) -> Tie:
+        """Tells what two layers that are to be one differ in."""
+        from ramet.bridge.ties import config_differences, is_trainable, weight_shapes
+
+        shapes = [weight_shapes(layer) for layer in (first, second)]
+        trains = [is_trainable(layer) for layer in (first, second)]
+        return Tie(
+            config=tuple(config_differences(first, second)),
+            shapes=(shapes[0], shapes[1])
+            if None not in shapes and shapes[0] != shapes[1]
+            else None,
+            trainable=(trains[0], trains[1]) if trains[0] != trains[1] else None,
+        )
 
     def conversion(self, given: Spec, wanted: Spec) -> list[tuple[Layer, Call]]:
         """Returns the operations by which a model adjusts a tensor to one of its inputs."""

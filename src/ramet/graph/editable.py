@@ -12,7 +12,7 @@ from ramet.graph.inline import flatten
 from ramet.graph.parts import Call, Layer, Ref, Spec
 from ramet.graph.rename import prefix, rename
 from ramet.graph.select import Selection, select
-from ramet.graph.sharing import share, unshare
+from ramet.graph.sharing import Tie, share, unshare
 from ramet.graph.transfer import TransferReport
 from ramet.graph.tree import Tree
 
@@ -80,6 +80,10 @@ class Origin(Protocol):
 
     def conversion(self, given: Spec, wanted: Spec) -> list[tuple[Layer, Call]]:
         """Returns the operations by which a model adjusts a tensor to one of its inputs."""
+        ...
+
+    def tie(self, first: Layer, second: Layer) -> Tie:
+        """Tells what two layers that are to be one differ in."""
         ...
 
     def accepts(self, layer: Layer, argument: str) -> bool:
@@ -282,9 +286,20 @@ class Editable:
         """Gives every call of a shared layer a layer of its own, with the same weights."""
         return self._each(at, None, lambda g, place, _: unshare(g, place))
 
-    def share(self, first: str, *others: str) -> "Graph":
-        """Ties layers of one kind: all calls become calls of the first, with its weights."""
-        return share(self._me, first, others)
+    def share(self, first: str, *others: str, config: str = "same") -> "Graph":
+        """Ties layers of one kind: all calls become calls of the first, with its weights.
+
+        Args:
+            first: The layer that stays.
+            *others: The layers that go away, with their weights.
+            config: `"same"` refuses layers with other constructor arguments than the
+                first; `"first"` lets those of the first hold for all.
+
+        Raises:
+            GraphError: If the layers differ in kind, in the shapes of their weights, or in
+                constructor arguments, names and trainable flags aside.
+        """
+        return share(self._me, first, others, config)
 
     def prune_unused(self) -> "Graph":
         """Leaves out what no output needs. A built model never has it."""

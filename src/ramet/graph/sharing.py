@@ -1,9 +1,9 @@
 """Layers that are tied, and layers that are taken apart."""
 
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ramet.errors import GraphError
+from ramet.errors import GraphError, OptionError
 from ramet.graph.draft import Draft, with_entry
 from ramet.graph.locate import calls_of_layer, descend, find_layer
 from ramet.graph.names import unique_name
@@ -39,30 +39,35 @@ def unshare(graph: "Graph", path: str) -> "Graph":
     return with_entry(edit_inside(graph, models, edit, change), edit)
 
 
-def share(graph: "Graph", first: str, others: tuple[str, ...]) -> "Graph":
+@dataclasses.dataclass(frozen=True, slots=True)
+class Tie:
+    """What two layers that are to be one differ in."""
+
+    config: tuple[str, ...]
+    """The constructor arguments that differ, with both values."""
+    shapes: tuple[Any, Any] | None
+    """The shapes of their weights, if they differ."""
+    trainable: tuple[bool, bool] | None
+    """Whether they are trained, if only one of them is."""
+
+
+def share(graph: "Graph", first: str, others: tuple[str, ...], config: str) -> "Graph":
     """Lets the calls of some layers be calls of the first, with its weights."""
+    if config not in ("same", "first"):
+        message = f"unknown config={config!r}; expected 'same' or 'first'"
+        raise OptionError(message)
     models, inner, name = descend(graph, first)
     key = find_layer(inner, name)
-    kept = inner.layers[key]
-    edit = Edit(f"share '{first}' with {', '.join(repr(other) for other in others)}")
-    keys: list[str] = []
-    for path in others:
-        away, there, other = descend(graph, path)
-        if there is not inner:
-            message = (
-                f"'{first}' and '{path}' are in different graphs ('{inner.name}' and "
-                f"'{there.name}'), so they cannot be tied; flatten the nested model first"
-            )
-            raise GraphError(message)
-        del away
-        keys.append(find_layer(inner, other))
-        found = inner.layers[keys[-1]]
-        if found.kind != kept.kind:
-            message = (
-                f"'{first}' is a {kept.kind} and '{path}' a {found.kind}; only layers of one kind "
-                "can be tied"
-            )
-            raise GraphError(message)
+    keys = [_tied(graph, inner, (first, key), path) for path in others]
+    if not keys or key in keys or len({*keys}) < len(keys):
+        message = f"share takes layers that differ: '{first}' and at least one other, each once"
+        raise OptionError(message)
+    notes = [
+        _checked(graph, inner, (first, key), pair, config)
+        for pair in zip(others, keys, strict=True)
+    ]
+    shown = ", ".join(repr(other) for other in others)
+    edit = Edit("; ".join([f"share '{first}' with {shown}", *(n for n in notes if n)]))
 
     def change(target: "Graph") -> "Graph":
         draft = Draft(target, edit)
@@ -76,3 +81,53 @@ def share(graph: "Graph", first: str, others: tuple[str, ...]) -> "Graph":
         return draft.done()
 
     return with_entry(edit_inside(graph, models, edit, change), edit)
+
+
+def _tied(graph: "Graph", inner: "Graph", first: tuple[str, str], path: str) -> str:
+    """Returns the key of a layer that is to be tied to the first, in the same graph."""
+    _, there, other = descend(graph, path)
+    if there is not inner:
+        message = (
+            f"'{first[0]}' and '{path}' are in different graphs ('{inner.name}' and "
+            f"'{there.name}'), so they cannot be tied; flatten the nested model first"
+        )
+        raise GraphError(message)
+    key = find_layer(inner, other)
+    kinds = inner.layers[first[1]].kind, inner.layers[key].kind
+    if kinds[0] != kinds[1]:
+        message = (
+            f"'{first[0]}' is a {kinds[0]} and '{path}' a {kinds[1]}; only layers of one kind "
+            "can be tied"
+        )
+        raise GraphError(message)
+    return key
+
+
+def _checked(
+    graph: "Graph", inner: "Graph", first: tuple[str, str], other: tuple[str, str], config: str
+) -> str:
+    """Checks that a layer can stand for another; tells what is lost by it."""
+    kept, gone = inner.layers[first[1]], inner.layers[other[1]]
+    tie = graph.live_origin().tie(kept, gone)
+    if tie.shapes is not None:
+        message = (
+            f"'{first[0]}' has weights of shapes {tie.shapes[0]} and '{other[0]}' of "
+            f"{tie.shapes[1]}, so they cannot be tied; tie layers with weights of the same shapes"
+        )
+        raise GraphError(message)
+    differ = ", ".join(tie.config)
+    if tie.config and config == "same":
+        message = (
+            f"'{first[0]}' and '{other[0]}' differ in {differ}, so to tie them would change what "
+            f"'{other[0]}' computes; configure one like the other, or say config='first'"
+        )
+        raise GraphError(message)
+    notes: list[str] = []
+    if getattr(gone.origin, "weights", ()):
+        notes.append(f"the weights of '{other[0]}' are dropped")
+    if tie.config:
+        notes.append(f"'{first[0]}' decides on {differ}")
+    if tie.trainable is not None:
+        words = ["trained" if flag else "frozen" for flag in tie.trainable]
+        notes.append(f"'{other[0]}' was {words[1]} and is {words[0]} now, as '{first[0]}' is")
+    return ", ".join(notes)

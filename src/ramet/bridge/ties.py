@@ -1,0 +1,58 @@
+"""What stands in the way of one layer in the place of another."""
+
+from typing import Any
+
+import keras
+
+from ramet.bridge.describe import config_of
+from ramet.graph import Layer
+
+_OWN = frozenset({"name", "trainable", "build_config"})
+"""What two layers that are tied need not have in common."""
+
+
+def config_differences(first: Layer, second: Layer) -> list[str]:
+    """Tells in which constructor arguments two layers differ, by name.
+
+    Of nested models, those of the layers inside are told.
+    """
+    if first.graph is not None and second.graph is not None:
+        pairs = [[*each.graph.layers.items()] for each in (first, second) if each.graph is not None]
+        if [layer.kind for _, layer in pairs[0]] != [layer.kind for _, layer in pairs[1]]:
+            return ["their layers"]
+        return [
+            f"{key}/{found}"
+            for (key, one), (_, other) in zip(*pairs, strict=True)
+            for found in config_differences(one, other)
+        ]
+    old, new = (config_of(each) or {} for each in (first, second))
+    return [
+        f"{name} ({_short(old.get(name))} and {_short(new.get(name))})"
+        for name in dict.fromkeys([*old, *new])
+        if name not in _OWN and _nameless(old.get(name)) != _nameless(new.get(name))
+    ]
+
+
+def _nameless(value: Any) -> Any:
+    """Returns a config without the names of the layers in it."""
+    if isinstance(value, dict):
+        return {k: _nameless(v) for k, v in value.items() if k not in _OWN}
+    return [_nameless(item) for item in value] if isinstance(value, list) else value
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, dict) and "class_name" in value:
+        return str(value["class_name"])
+    return repr(value)
+
+
+def weight_shapes(layer: Layer) -> list[tuple[int, ...]] | None:
+    """Lists the shapes of a layer's weights; `None` if they are not known before it is built."""
+    origin = layer.origin
+    known = layer.changes is None and isinstance(origin, keras.Layer) and origin.built
+    return [tuple(weight.shape) for weight in origin.weights] if known else None
+
+
+def is_trainable(layer: Layer) -> bool:
+    """Whether a layer is trained, changes by edits included."""
+    return bool((layer.changes or {}).get("trainable", getattr(layer.origin, "trainable", True)))
