@@ -210,7 +210,9 @@ def test_edits_are_made_in_the_order_given(run):
         "c/kernel",
         "c/bias",
     ]
-    assert all(set(each) == {"path", "shape", "status", "source"} for each in told["weights"])
+    assert all(
+        set(each) == {"path", "shape", "status", "source", "note"} for each in told["weights"]
+    )
 
 
 def test_a_dry_run_writes_nothing(run, tmp_path):

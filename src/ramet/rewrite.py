@@ -205,4 +205,4 @@ def _take_layer(draft: Draft, layer: Layer, freed: set[str], replacement: Replac
         key = draft.add_layer(kept)
         draft.layers[key] = dataclasses.replace(kept, name=key)
         return key
-    return draft.add_layer(layer)
+    return draft.add_layer(dataclasses.replace(layer, brought=True))

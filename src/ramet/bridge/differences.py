@@ -9,7 +9,7 @@ import numpy as np
 
 from ramet.bridge import internals
 from ramet.bridge.align import align, config_of, constant, is_same_name
-from ramet.bridge.transfer import roles_of
+from ramet.bridge.roles import roles_of
 from ramet.bridge.values import same_bits
 from ramet.graph import Call, Graph, Layer, Ref, Spec
 from ramet.graph.names import is_automatic

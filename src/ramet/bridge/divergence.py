@@ -12,9 +12,9 @@ import numpy as np
 from ramet.bridge import internals
 from ramet.bridge.align import align, config_of, constant
 from ramet.bridge.interpret import Interpreter
+from ramet.bridge.roles import roles_of
 from ramet.bridge.samples import Sample
 from ramet.bridge.trace import trace
-from ramet.bridge.transfer import roles_of
 from ramet.bridge.values import copy_value, same_bits
 from ramet.graph import Call, Graph, Layer, Ref
 from ramet.graph.inline import flat

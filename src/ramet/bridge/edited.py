@@ -17,18 +17,25 @@ from ramet.bridge import internals
 from ramet.bridge.copies import duplicate, seeded
 from ramet.bridge.editedcalls import EditedCalls
 from ramet.bridge.fresh import refresh
+from ramet.bridge.inheritance import Inheritance
 from ramet.bridge.live import is_edited, live_of
 from ramet.bridge.model_class import settle_class
 from ramet.bridge.reconfigure import reconfigured
 from ramet.bridge.replay import Replayer
 from ramet.bridge.resize import new_shapes, refuse_sizes, resized
-from ramet.bridge.settle import check_function, check_layer_name, compile_alike, name_apart
+from ramet.bridge.settle import (
+    NOT_COMPILED,
+    check_function,
+    check_layer_name,
+    compile_alike,
+    name_apart,
+)
+from ramet.bridge.stages import Stages
 from ramet.bridge.training import carry_flags, check_flags, set_flags
-from ramet.bridge.transfer import take_over, take_over_adapted
+from ramet.bridge.transfer import take_over_adapted
 from ramet.graph import Call, Graph, Layer, Ref
 from ramet.graph.locate import layer_paths
 from ramet.graph.reach import pruned_throughout
-from ramet.graph.transfer import Transfer, TransferReport
 from ramet.graph.tree import map_tree, same_shape
 
 _LATER = 10**9
@@ -37,20 +44,13 @@ _LATER = 10**9
 
 def build_edited(graph: Graph, *, weights: str, seed: int | None, name: str) -> Any:
     """Makes a model of a graph that was edited after it had been traced."""
-    return _build(pruned_throughout(graph), weights, seed, name)[0]
+    return build_with(pruned_throughout(graph), weights, seed, name)[0]
 
 
-def transfer_report(graph: Graph) -> TransferReport:
-    """Builds a graph and tells what became of every variable."""
-    if not is_edited(graph):
-        variables = live_of(graph).model.variables
-        kept = (Transfer(v.path, tuple(v.shape), "kept") for v in variables)
-        return TransferReport(graph.name, tuple(kept))
-    made, builder = _build(pruned_throughout(graph), "copy", None, graph.name)
-    return TransferReport(graph.name, tuple(builder.transfer_of(v) for v in made.variables))
-
-
-def _build(graph: Graph, weights: str, seed: int | None, name: str) -> "tuple[Any, EditedBuilder]":
+def build_with(
+    graph: Graph, weights: str, seed: int | None, name: str
+) -> "tuple[Any, EditedBuilder]":
+    """Build a pruned graph; return the model, and the builder that knows what became of what."""
     with internals.distributed_like(_variables_of(graph)):
         return _build_there(graph, weights, seed, name)
 
@@ -83,7 +83,10 @@ def _build_there(
     internals.list_parameters(made)
     builder.compile_nested()
     if live.graph is not None and same_shape(live.graph.outputs, graph.outputs):
-        compile_alike(live.model, made, builder.copier)
+        heirs = builder.heirs(made)
+        builder.optimizer = compile_alike(live.model, made, builder.copier, heirs)
+    elif getattr(live.model, "optimizer", None) is not None:
+        builder.optimizer = "none: with other outputs, the new model is not compiled"
     return made, builder
 
 
@@ -108,17 +111,19 @@ class EditedBuilder(Replayer):
     they had. All these builders know each other.
     """
 
-    def __init__(self, weights: str, graph: Graph) -> None:
+    def __init__(self, weights: str, graph: Graph, stages: Stages | None = None) -> None:
         """Starts with nothing built but the layers that edits changed."""
         super().__init__(weights)
         self.graph = graph
         self.home = 0
         """The number of the records whose layers this builder copies; see `Layer.apart`."""
+        self.stages: Stages = {} if stages is None else stages
+        self.optimizer = NOT_COMPILED
+        self.inheritance = Inheritance(self)
         self._builders: dict[int, EditedBuilder] = {0: self}
         self._graphs: dict[tuple[int, int], Graph] = {}
-        self.taken: dict[int, tuple[str, str | None]] = {}
         self._made: dict[tuple[int, int], Any] = {}
-        self._remade: list[tuple[Any, Any, str]] = []
+        self.remade: list[tuple[Any, Any]] = []
         self._mapped = 0
         self._unfilled: dict[int, None] = {}
         self._called: set[tuple[int, int]] = set()
@@ -127,9 +132,9 @@ class EditedBuilder(Replayer):
         for number, inner in graphs:
             self._graphs.setdefault((number, id(live_of(inner).function)), inner)
         records = (record for _, inner in graphs for record in inner.layers.values())
-        self._records = [*{id(record): record for record in records}.values()]
+        self.records = [*{id(record): record for record in records}.values()]
         if weights == "share":
-            for record in self._records:
+            for record in self.records:
                 if not record.apart and isinstance(record.origin, keras.Layer):
                     self.copier.share(record.origin)
         for number, inner in graphs:
@@ -155,7 +160,7 @@ class EditedBuilder(Replayer):
         made.home, made._mapped = number, 0
         made.copier.order, made.operations = self.copier.order, self.operations
         origins = {
-            id(record.origin): record.origin for record in self._records if record.apart == number
+            id(record.origin): record.origin for record in self.records if record.apart == number
         }
         if len(origins) == 1:
             made.copier.begin(*origins.values())
@@ -183,7 +188,7 @@ class EditedBuilder(Replayer):
 
     def _place_changed(self) -> None:
         """Makes changed layers, and puts them where the model held the old ones."""
-        for record in self._records:
+        for record in self.records:
             if record.changes is not None and record.identity not in self._made:
                 made = self._made[record.identity] = reconfigured(record)
                 self._builder(record.apart).copier.memo[id(record.origin)] = made
@@ -192,7 +197,7 @@ class EditedBuilder(Replayer):
         """Puts layers that took the place of others where the model held those."""
         kept = {
             id(record.origin)
-            for record in self._records
+            for record in self.records
             if record.changes is None and record.apart == self.home
         }
         for record in graph.layers.values():
@@ -207,7 +212,7 @@ class EditedBuilder(Replayer):
     def whole(self) -> Any:
         """Makes a model of the class of the one that was traced, with its attributes."""
         made = self.copier.copy(live_of(self.graph).model)
-        self._finish()
+        self.finish()
         internals.reset_compile(made)
         return internals.adopt_layers(made, self.removed_from(self.graph), attributes=False)
 
@@ -215,11 +220,11 @@ class EditedBuilder(Replayer):
         """Yield the new models whose graphs were edited: the whole, and nested ones."""
         if live_of(self.graph).model is not None:
             yield made
-        for record in self._records:
+        for record in self.records:
             if record.graph is not None and is_edited(record.graph):
                 yield self.layer(record)
 
-    def _finish(self) -> None:
+    def finish(self) -> None:
         """Fills all that was copied, and maps the graphs that were given."""
         known = -1
         while known < len(self._made):
@@ -242,7 +247,7 @@ class EditedBuilder(Replayer):
     def part(self, name: str) -> Any:
         """Makes a plain Functional model."""
         tensors = EditedCalls(self, self.graph).make()
-        self._finish()
+        self.finish()
         self.settle_names()
         inputs, outputs = (
             map_tree(tensors.__getitem__, tree) for tree in (self.graph.inputs, self.graph.outputs)
@@ -329,8 +334,8 @@ class EditedBuilder(Replayer):
         self._graphs[record.apart, id(function)] = graph
         old = () if record.graph is None else record.graph.layers.values()
         gone = {id(record), *map(id, old)}
-        kept = [each for each in self._records if id(each) not in gone]
-        self._records[:] = [*kept, new, *graph.layers.values()]
+        kept = [each for each in self.records if id(each) not in gone]
+        self.records[:] = [*kept, new, *graph.layers.values()]
         return new
 
     def fitted(self, record: Layer, made: Any, args: Any) -> Any:
@@ -340,7 +345,7 @@ class EditedBuilder(Replayer):
             vars(made)["name"] = record.name
             self._made[record.identity] = made
             self._builder(record.apart).copier.memo[id(record.origin)] = made
-            self._remade.append((record.origin, made, "fit"))
+            self.remade.append((record.origin, made))
         return made
 
     def count(self, output: Any) -> None:
@@ -351,38 +356,29 @@ class EditedBuilder(Replayer):
             order[id(made[0])] = len(order) + _LATER
             self.operations[id(made[0].operation)] = made[0].operation
 
+    @property
+    def graphs(self) -> list[Graph]:
+        """The graph and those nested in it."""
+        return [*self._graphs.values()]
+
     def settle(self) -> None:
         """Gives layers that edits brought in or changed their names and weights."""
         self.settle_names()
         if self.weights == "fresh":
-            refresh(self._pairs(), duplicate)
-            self._carry_flags()
-            return
-        for record in self._records:
-            if isinstance(record.origin, keras.Layer):
-                made, remade = self.layer(record), record.changes is not None
-                if remade or not record.origin.built:
-                    self.taken |= dict.fromkeys(map(id, made.variables), ("fresh", None))
-                if record.inherits is not None:
-                    self.taken |= take_over(record.inherits, made, record.weights)
-                if remade:
-                    self._remade.append((record.origin, made, record.weights))
-        for source, made, policy in self._remade:
-            taken = take_over(source, made, policy)
-            kept = {key: ("kept", None) for key, (how, _) in taken.items() if how == "fitted"}
-            self.taken |= taken | kept
+            refresh(self.pairs(), duplicate)
+        self.inheritance.settle()
         self._carry_flags()
 
     def _carry_flags(self) -> None:
         """Let layers that were created again train like those before them."""
-        for record in self._records:
+        for record in self.records:
             if record.changes is not None:
                 carry_flags(record.origin, self.layer(record))
 
     def compile_nested(self) -> None:
         """Compiles nested models that were edited as they were, with new optimizers."""
         done: set[int] = set()
-        for record in self._records:
+        for record in self.records:
             if record.graph is None or not is_edited(record.graph):
                 continue
             made, read = self.layer(record), live_of(record.graph).graph
@@ -390,12 +386,12 @@ class EditedBuilder(Replayer):
                 done.add(id(made))
                 internals.reset_compile(made)
                 if read is not None and same_shape(read.outputs, record.graph.outputs):
-                    compile_alike(record.origin, made, self._builder(record.apart).copier)
+                    copier = self._builder(record.apart).copier
+                    compile_alike(record.origin, made, copier, self.heirs(made))
 
-    def transfer_of(self, variable: Any) -> Transfer:
-        """Tells what became of a variable of the new model."""
-        status, source = self.taken.get(id(variable), ("kept", None))
-        return Transfer(variable.path, tuple(variable.shape), status, source)
+    def heirs(self, made: Any) -> dict[int, Any] | None:
+        """Returns the new variables that go on where old ones were; see `Inheritance.heirs`."""
+        return None if self.weights == "fresh" else self.inheritance.heirs(made)
 
     def settle_names(self) -> None:
         """Gives renamed layers their names, and their variables paths to match.
@@ -403,7 +399,7 @@ class EditedBuilder(Replayer):
         Where graphs inside each other name one layer differently, the outer one counts.
         """
         settled: set[int] = set()
-        for record in self._records:
+        for record in self.records:
             made = self.layer(record)
             if made.name != record.name and id(made) not in settled:
                 check_layer_name(made, record.name)
@@ -411,10 +407,10 @@ class EditedBuilder(Replayer):
                 internals.rename_layer(made, record.name, variables=own)
             settled.add(id(made))
 
-    def _pairs(self) -> Iterator[tuple[Any, Any]]:
+    def pairs(self) -> Iterator[tuple[Any, Any]]:
         """Yields the layers that were copied with their copies."""
         seen: set[int] = set()
-        for record in self._records:
+        for record in self.records:
             copied = isinstance(record.origin, keras.Layer) and record.changes is None
             whole = record.graph is None or not is_edited(record.graph)
             if copied and record.origin.built and whole:

@@ -47,11 +47,13 @@ class Live:
 
         return build(graph, weights=weights, seed=seed, name=name)
 
-    def transfer_report(self, graph: Graph) -> TransferReport:
+    def transfer_report(self, graph: Graph, weights: str) -> TransferReport:
         """Tells what becomes of every variable; see `Graph.transfer_report`."""
-        from ramet.bridge.edited import transfer_report
+        from ramet.bridge.checks import check_options
+        from ramet.bridge.transfer_report import transfer_report
 
-        return transfer_report(graph)
+        check_options(weights, None, None)
+        return transfer_report(graph, weights)
 
     def part(self) -> "Live":
         """Returns the origin of a graph that is a part of this one, or several at once."""
@@ -67,8 +69,10 @@ class Live:
     def current(self, layer: Layer) -> Any:
         """Returns a live layer as it will be: the origin, or one made with the changes."""
         from ramet.bridge.reconfigure import current
+        from ramet.bridge.stages import as_edited
 
-        return current(layer)
+        stage = None if layer.earlier is None else as_edited(layer, {}, sites=False)
+        return current(layer) if stage is None else stage.layer
 
     def hides_masks(self, graph: Graph) -> bool:
         """Tells whether tensors carry masks that the graph does not show."""
@@ -194,6 +198,7 @@ def _is_same_record(read: Layer, layer: Layer) -> bool:
         layer.edit is None
         and read.origin is layer.origin
         and read.name == layer.name
+        and read.trainable == layer.trainable
         and (layer.graph is None or not is_edited(layer.graph))
     )
 

@@ -3,7 +3,7 @@
 import dataclasses
 import inspect
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import keras
 
@@ -66,14 +66,18 @@ def _config_of(layer: Layer) -> dict[str, Any]:
     raise OptionError(message)
 
 
-def reconfigured(layer: Layer) -> Any:
+def reconfigured(layer: Layer, *, sizes: bool = False) -> Any:
     """Makes a layer from its config with the changes that its record tells, not built.
+
+    Args:
+        layer: What is known of the layer.
+        sizes: Whether layers inside of it are built for what they read before.
 
     Raises:
         OptionError: If its class does not accept them.
     """
     changes = {key: _own(value) for key, value in (layer.changes or {}).items()}
-    config = _config_of(layer)
+    config = _config_of(layer) if sizes else _without_sizes(_config_of(layer))
     untold = {key: value for key, value in _untold(layer, config).items() if key not in changes}
     with internals.untouched_names():
         try:
@@ -130,6 +134,16 @@ def made_with(layer: Any, changes: Mapping[str, Any]) -> Any:
             return None
 
 
+def _without_sizes(config: Any) -> Any:
+    """Leaves out of a config for which sizes the layers in it were built."""
+    if isinstance(config, dict):
+        items = cast("dict[Any, Any]", config).items()
+        return {key: _without_sizes(item) for key, item in items if key != "build_config"}
+    if type(config) in (list, tuple):
+        return type(config)(_without_sizes(item) for item in config)
+    return config
+
+
 def _made_of(layer: Layer, config: dict[str, Any], changes: dict[str, Any]) -> Any:
     """Makes a layer from a config, or from what the old one holds where that cannot be read."""
     try:
@@ -160,7 +174,7 @@ def current(layer: Layer) -> Any:
         return made
     if layer.changes is None:
         return layer.origin
-    made = reconfigured(layer)
+    made = reconfigured(layer, sizes=True)
     shapes = internals.build_shapes(layer.origin)
     if layer.origin.built and shapes is not None:
         with internals.untouched_names():

@@ -53,7 +53,7 @@ def _of_training(graph: Graph, model: Any) -> Iterator[str]:
         elif internals.compile_arguments(model) is None:
             yield f"'{graph.name}' is not compiled: its class compiles it in its own way"
         else:
-            yield f"'{graph.name}' is compiled as before, with a new optimizer"
+            yield f"'{graph.name}' is compiled as before; its optimizer goes on where weights stay"
     if not model.trainable and trains_by_edit(graph, traced_layers(graph)):
         yield f"'{graph.name}' was frozen as a whole: now its old layers are, and new ones train"
 

@@ -6,7 +6,7 @@ import keras
 
 from ramet.bridge import internals
 from ramet.bridge.reconfigure import made_with
-from ramet.bridge.transfer import roles_of
+from ramet.bridge.roles import roles_of
 from ramet.graph import Call, Graph, Layer
 
 _REORDER = ("Flatten", "Reshape", "Permute", "Transpose", "SpaceToDepth", "DepthToSpace")

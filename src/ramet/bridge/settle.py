@@ -1,6 +1,7 @@
 """The last steps for a model whose graph is not just a copy: checks, names, compile."""
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -8,6 +9,7 @@ import keras
 from ramet.bridge import internals
 from ramet.bridge.copier import Copier
 from ramet.bridge.plain import Uncopyable
+from ramet.bridge.slots import carry_slots
 from ramet.errors import CopyError, GraphError, OptionError
 
 
@@ -91,24 +93,48 @@ def _with_new_names(arguments: dict[str, Any], model: Any, made: Any) -> dict[st
     }
 
 
-def compile_alike(model: Any, made: Any, copier: Copier) -> None:
-    """Compiles a new model like the old one, with a new optimizer."""
+NOT_COMPILED = "none: the source is not compiled"
+"""What a report says of the optimizer of a model that has none."""
+
+
+def compile_alike(
+    model: Any, made: Any, copier: Copier, heirs: Mapping[int, Any] | None = None
+) -> str:
+    """Compiles a new model like the old one.
+
+    Args:
+        model: The old model.
+        made: The new one.
+        copier: Copies losses and metrics.
+        heirs: The new variables that have the values of old ones, by the ids of those: what the
+            optimizer remembers of them is carried over. `None` for one that starts anew.
+
+    Returns:
+        What became of the optimizer, in words.
+    """
     internals.reset_compile(made)
     arguments = internals.compile_arguments(model)
-    if arguments is not None:
-        arguments = _with_new_names(arguments, model, made)
-        optimizer = arguments["optimizer"]
-        try:
-            new = {k: copier.copy(v) for k, v in arguments.items() if k != "optimizer"}
-        except Uncopyable as problem:
-            message = (
-                f"what model '{model.name}' was compiled with cannot be copied: it holds a "
-                f"{problem.kind}; compile the new model yourself, from an uncompiled one"
-            )
-            raise CopyError(message) from problem
-        copier.drain()
-        if isinstance(optimizer, internals.BaseOptimizer):
-            optimizer = type(optimizer).from_config(optimizer.get_config())
-        made.compile(optimizer=optimizer, **new)
-        for metric in made.metrics:
-            metric.reset_state()
+    if arguments is None:
+        how = "none: compile() is the model's own, so the new one is not compiled"
+        return how if model.compiled else NOT_COMPILED
+    arguments = _with_new_names(arguments, model, made)
+    optimizer = arguments["optimizer"]
+    try:
+        new = {k: copier.copy(v) for k, v in arguments.items() if k != "optimizer"}
+    except Uncopyable as problem:
+        message = (
+            f"what model '{model.name}' was compiled with cannot be copied: it holds a "
+            f"{problem.kind}; compile the new model yourself, from an uncompiled one"
+        )
+        raise CopyError(message) from problem
+    copier.drain()
+    if isinstance(optimizer, internals.BaseOptimizer):
+        optimizer = type(optimizer).from_config(optimizer.get_config())
+    made.compile(optimizer=optimizer, **new)
+    for metric in made.metrics:
+        metric.reset_state()
+    if not isinstance(model.optimizer, internals.BaseOptimizer):
+        return NOT_COMPILED
+    if heirs is None:
+        return f"{type(model.optimizer).__name__.lower()}: starts anew"
+    return carry_slots(model.optimizer, made.optimizer, heirs, made.trainable_variables)

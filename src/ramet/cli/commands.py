@@ -319,6 +319,7 @@ def edit(  # noqa: PLR0913 each is an option
         "dry_run": dry_run,
         "journal": [str(line) for line in graph.journal],
         "weights": [asdict(transfer) for transfer in report.transfers],
+        "optimizer": report.optimizer,
     }
     last = "nothing was written (--dry-run)" if dry_run else f"written to {target}"
     return Answer(f"{graph.journal}\n{report}\n{last}", data)

@@ -46,9 +46,16 @@ def replace_layer(graph: "Graph", path: str, given: Given, weights: str) -> "Gra
         return _replace_by_function(graph, path, new, old, one)
     new = _with_free_name(inner, new, freed=key if whole else None)
     edit = Edit(f"replace '{path}' ({old.kind}) by {_described(graph, new)}")
-    if _has_weights(new):
+    if new.is_complete:
         weights = "fresh"  # It brings its own.
-    new = dataclasses.replace(new, inherits=_weights_of(old), weights=weights, edit=edit)
+    new = dataclasses.replace(
+        new,
+        inherits=_weights_of(old),
+        place=(inner, key),
+        earlier=old if old.is_changed else None,
+        weights=weights,
+        edit=edit,
+    )
     if one is not None:
         changed = edit_inside(
             graph, models, edit, lambda target: _put(target, key, [one.name], new, edit)
@@ -129,7 +136,14 @@ def configure_layer(graph: "Graph", path: str, changes: Mapping[str, Any], weigh
     def change(target: "Graph", key: str) -> "Graph":
         record = target.layers[key]
         merged = MappingProxyType({**(record.changes or {}), **rest})
-        new = dataclasses.replace(record, changes=merged, weights=weights, edit=edit)
+        new = dataclasses.replace(
+            record,
+            changes=merged,
+            weights=weights,
+            place=(target, key),
+            earlier=record if record.is_changed else None,
+            edit=edit,
+        )
         return target.changed(layers=target.parts("layers") | {key: new})
 
     return with_entry(edit_everywhere(graph, old, edit, change), edit)
@@ -360,10 +374,6 @@ def _weights_of(old: Layer) -> Any:
     """Returns the live layer whose weights the one in its place takes over."""
     fresh = old.inherits is not None and not getattr(old.origin, "built", False)
     return old.inherits if fresh else old.origin
-
-
-def _has_weights(layer: Layer) -> bool:
-    return bool(getattr(layer.origin, "built", False) and getattr(layer.origin, "weights", ()))
 
 
 def _described(graph: "Graph", new: Layer) -> str:

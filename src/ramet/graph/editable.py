@@ -30,7 +30,7 @@ class Origin(Protocol):
         """Makes a model of the graph."""
         ...
 
-    def transfer_report(self, graph: "Graph") -> TransferReport:
+    def transfer_report(self, graph: "Graph", weights: str) -> TransferReport:
         """Tells what becomes of every variable when the graph is built."""
         ...
 
@@ -377,12 +377,15 @@ class Editable:
             graph = change(graph, place, new)
         return graph
 
-    def transfer_report(self) -> TransferReport:
-        """Tells what becomes of every variable: kept, fitted, grown, cut or fresh.
+    def transfer_report(self, *, weights: str = "copy") -> TransferReport:
+        """Tells what becomes of every variable, old ones that are dropped too.
 
         Builds the graph to know.
+
+        Args:
+            weights: How it is built; see `build`.
         """
-        return self.live_origin().transfer_report(self._me)
+        return self.live_origin().transfer_report(self._me, weights)
 
     @property
     def _me(self) -> "Graph":

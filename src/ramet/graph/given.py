@@ -75,7 +75,7 @@ def resolve(graph: "Graph", given: Given, old: Any, where: str) -> Layer | Tenso
     """
     live = graph.live_origin()
     if not callable(given) or isinstance(given, type) or live.is_layer(given):
-        return apart(live.layer(given, where))
+        return _brought(graph, given, where)
     function = TensorFunction(graph, given, where)
     if live.is_of_tensors(given):
         return function
@@ -83,7 +83,12 @@ def resolve(graph: "Graph", given: Given, old: Any, where: str) -> Layer | Tenso
         made = given(old())
     except Exception as error:  # noqa: BLE001 it may be a function of tensors
         return dataclasses.replace(function, failure=error)
-    return apart(live.layer(made, where)) if live.is_layer(made) else function
+    return _brought(graph, made, where) if live.is_layer(made) else function
+
+
+def _brought(graph: "Graph", layer: Any, where: str) -> Layer:
+    """Return the record of a layer that an edit brings in."""
+    return dataclasses.replace(apart(graph.live_origin().layer(layer, where)), brought=True)
 
 
 def put(
@@ -102,9 +107,13 @@ def put(
         draft.add_call(Call(name, key, args, kwargs, specs), after=_last(draft, refs))
         return [Ref(name, index) for index in range(count)], {name}
     starts = dict(zip(leaves(new.inputs), dict.fromkeys(refs), strict=True))
-    found = splice(draft, new, starts, draft.add_or_find)
+    found = splice(draft, new, starts, lambda layer: _take_in(draft, layer))
     added = {ref.call for ref in found.values()} - {ref.call for ref in refs}
     return [found[ref] for ref in leaves(new.outputs)], added
+
+
+def _take_in(draft: Draft, layer: Layer) -> str:
+    return draft.add_or_find(dataclasses.replace(layer, brought=True))
 
 
 def _last(draft: Draft, refs: Iterable[Ref]) -> str | None:

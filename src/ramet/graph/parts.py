@@ -125,11 +125,28 @@ class Layer:
     """How it takes over weights: one of `POLICIES`."""
     trainable: bool | None = None
     """Whether an edit lets it train; `None` if none says so, and its own flag counts."""
+    place: "tuple[Graph, str] | None" = field(default=None, repr=False, compare=False)
+    """The graph that the last edit found it in, and its key there."""
+    earlier: "Layer | None" = field(default=None, repr=False, compare=False)
+    """What it was before the last edit, if an edit before that had changed it already."""
+    brought: bool = field(default=False, repr=False, compare=False)
+    """Whether an edit brought it in."""
     apart: int = 0
     """Not 0 for a layer that is another than those with the same origin. What was taken
     apart together, such as the layers of one model, has one number."""
     edit: Edit | None = field(default=None, repr=False, compare=False)
     """The edit that brought the layer in or changed it last."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether an edit brought it in with weights of its own."""
+        origin = self.origin
+        return bool(getattr(origin, "built", False) and getattr(origin, "weights", ()))
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether its weights are those of another layer, or of itself before an edit."""
+        return self.changes is not None or (self.inherits is not None and not self.is_complete)
 
     @property
     def identity(self) -> tuple[int, int]:

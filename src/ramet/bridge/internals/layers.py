@@ -12,7 +12,12 @@ from keras.src.models.functional import Functional
 from keras.src.trainers.trainer import Trainer
 from keras.src.utils.python_utils import remove_by_id
 
-from ramet.bridge.internals.fields import VARIABLE_VALUE
+from ramet.bridge.internals.fields import (
+    GRAPH_FIELDS,
+    TRACKING_FIELDS,
+    VARIABLE_VALUE,
+    is_record,
+)
 from ramet.bridge.internals.symbolic import maker, producer
 
 
@@ -171,8 +176,38 @@ def _renamed_path(path: str, old: str, new: str) -> str:
 
 
 def attribute_name(layer: Any, part: Any) -> str | None:
-    """Returns the name of the attribute under which a layer holds a sublayer."""
-    return next((name for name, value in vars(layer).items() if value is part), None)
+    """Returns the name of the attribute under which a layer holds a sublayer or variable."""
+    return next((name for name, value in _attributes(layer).items() if value is part), None)
+
+
+def _attributes(layer: Any) -> dict[str, Any]:
+    """Returns the attributes of a layer; PyTorch keeps modules in a dict of their own."""
+    return {**vars(layer), **vars(layer).get("_modules", {})}
+
+
+_RECORDS = TRACKING_FIELDS | GRAPH_FIELDS | {"_modules", "_metrics", "_functional"}
+"""Attributes that hold layers only because Keras or a backend notes them there."""
+
+
+def attribute_paths(layer: Any) -> dict[int, str]:
+    """Returns where a layer holds others, by their ids: `dense`, `blocks.0`, `heads.left`."""
+    found: dict[int, str] = {}
+    waiting = [
+        (name, value)
+        for name, value in _attributes(layer).items()
+        if name not in _RECORDS and not is_record(name)
+    ]
+    while waiting:
+        inside: list[tuple[str, Any]] = []
+        for path, value in waiting:
+            if isinstance(value, keras.Layer):
+                found.setdefault(id(value), path)
+            elif isinstance(value, dict):
+                inside += [(f"{path}.{key}", item) for key, item in value.items()]
+            elif isinstance(value, (list, tuple)):
+                inside += [(f"{path}.{number}", item) for number, item in enumerate(value)]
+        waiting = inside
+    return found
 
 
 def _is_attribute(model: Any, layer: Any) -> bool:
@@ -314,9 +349,27 @@ def reset_initializer(initializer: Any) -> None:
         initializer.seed = random.randint(1, int(1e9))  # noqa: S311 what Keras draws from, not a secret
 
 
+_PROJECTIONS = ("query", "key", "value", "gate", "output")
+
+
+def attention_parts(layer: Any) -> dict[str, str]:
+    """Returns the attributes of an attention layer that hold its projections, by their use."""
+    names = {use: f"_{use}_dense" for use in _PROJECTIONS}
+    return {use: name for use, name in names.items() if getattr(layer, name, None) is not None}
+
+
+def attention_output_shape(layer: Any) -> tuple[int, ...] | None:
+    """Returns the shape of what an attention layer makes, if its author chose one."""
+    return getattr(layer, "_output_shape", None)
+
+
 def variable_key(optimizer: Any, variable: Any) -> Any:
     """Returns the key under which an optimizer keeps a variable's slot."""
     return optimizer._var_key(variable)
+
+
+OPTIMIZER_RECORDS = frozenset({"_variables", "_trainable_variables"})
+"""Lists in which an optimizer notes variables, its own and those that it trains."""
 
 
 def optimizer_targets(optimizer: Any) -> list[Any]:

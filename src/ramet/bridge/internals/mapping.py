@@ -40,6 +40,15 @@ def graph_with(node: Any, operations: list[Any]) -> Any | None:
     return None
 
 
+def nodes_inside(function: Any, operation: Any) -> list[Any]:
+    """Returns the calls of an operation in the graph of a `keras.Function`."""
+    return [
+        node
+        for node in operation._inbound_nodes
+        if make_node_key(operation, node_index(node)) in function._nodes
+    ]
+
+
 def starts_inside(function: Any) -> list[Any]:
     """Returns the inputs of a `keras.Function` that are made by calls of others."""
     nodes = ((tensor, producer(tensor)) for tensor in function._inputs)

@@ -1,0 +1,146 @@
+"""Symbolic tensors read back to where their channels come from."""
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import keras
+
+from ramet.bridge import internals
+from ramet.bridge.growth.axes import Axes, Run, agreed
+from ramet.bridge.growth.makers import MAKERS
+from ramet.bridge.growth.passing import PASSING
+from ramet.bridge.growth.recurrent import RECURRENT
+from ramet.bridge.growth.site import RULES, Reads, Site, made_of
+
+RULES.update({**PASSING, **MAKERS, **RECURRENT})
+
+
+class Reader:
+    """Says of symbolic tensors what their axes are made of. Costs O(calls) above a tensor."""
+
+    def __init__(self, lineage: Callable[[Any], Any]) -> None:
+        """Starts with nothing read.
+
+        Args:
+            lineage: Names a layer by something that the layer which it was has in common.
+        """
+        self._lineage = lineage
+        self._known: dict[int, Axes] = {}
+        self._kept: list[Any] = []  # so that no id is given to another tensor
+
+    def bind(self, tensor: Any, axes: Axes) -> None:
+        """Says what the axes of a tensor are made of, whoever made it."""
+        self._known[id(tensor)] = axes
+        self._kept.append(tensor)
+
+    def axes(self, tensor: Any) -> Axes:
+        """Returns what the axes of a symbolic tensor are made of."""
+        waiting = [tensor]
+        while waiting:
+            top = waiting[-1]
+            made = internals.producer(top)
+            if id(top) in self._known:
+                waiting.pop()
+            elif made is None or made[0].is_input:
+                self.bind(top, self._start(top, made))
+            else:
+                tensors = made[0].arguments.keras_tensors
+                missing = [each for each in tensors if id(each) not in self._known]
+                if missing:
+                    waiting += missing
+                else:
+                    self._read(made[0])
+        return self._known[id(tensor)]
+
+    def _start(self, tensor: Any, made: tuple[Any, int] | None) -> Axes:
+        key = ("input", self._lineage(made[0].operation)) if made else ("tensor", id(tensor))
+        return tuple(Run((*key, axis), size) for axis, size in enumerate(tensor.shape))
+
+    def _read(self, node: Any) -> None:
+        site = self.site(node.operation, [node])
+        function = internals.functional_of(node.operation)
+        outputs = made_of(site).outputs if function is None else self._through(function, node)
+        for tensor, axes in zip(node.outputs, outputs, strict=True):
+            fits = len(axes) == len(tensor.shape) and all(
+                part.size is None or size is None or part.size == size
+                for part, size in zip(axes, tensor.shape, strict=True)
+            )
+            self.bind(tensor, axes if fits else self._unread(site, tensor))
+
+    def _unread(self, site: Site, tensor: Any) -> Axes:
+        reason = f"how '{site.layer.name}' arranges what it gives is not known"
+        return tuple(Run((*site.key, "?", i), size, reason) for i, size in enumerate(tensor.shape))
+
+    def _through(self, function: Any, node: Any) -> list[Axes]:
+        """Reads a call of a nested model through its graph."""
+        inner = Reader(self._lineage)
+        given = node.arguments.keras_tensors
+        starts = internals.flat_inputs(function)
+        if len(given) == len(starts):
+            for start, tensor in zip(starts, given, strict=True):
+                if len(start.shape) == len(tensor.shape):
+                    inner.bind(start, self._known[id(tensor)])
+        return [inner.axes(out) for out in keras.tree.flatten(internals.structures_of(function)[1])]
+
+    def site(self, layer: Any, nodes: Iterable[Any]) -> Site:
+        """Returns a layer in its place: what it reads in some calls, which have to agree."""
+        nodes = [*nodes]
+        reads: Reads | None = None
+        constants: Mapping[str, Any] = {}
+        for node in nodes:
+            found, constants = self._reads(node)
+            reads = found if reads is None else _both(reads, found)
+        shapes = tuple(tuple(t.shape) for t in nodes[0].outputs) if nodes else ()
+        return Site(layer, (self._lineage(layer),), reads, shapes, constants)
+
+    def _reads(self, node: Any) -> tuple[Reads, Mapping[str, Any]]:
+        """Returns the axes of what a call is given, by argument, and its other arguments."""
+        args, kwargs = node.arguments.args, node.arguments.kwargs
+        try:
+            bound = inspect.signature(node.operation.call).bind_partial(*args, **kwargs).arguments
+        except (TypeError, ValueError):
+            bound = {str(i): value for i, value in enumerate(args)} | kwargs
+        found: dict[str, Any] = {}
+        for name, value in bound.items():
+            tensors = [t for t in keras.tree.flatten(value) if isinstance(t, keras.KerasTensor)]
+            if tensors and name not in ("mask", "attention_mask"):
+                axes = [self.axes(tensor) for tensor in tensors]
+                found[name] = axes[0] if isinstance(value, keras.KerasTensor) else axes
+        return found, {name: value for name, value in bound.items() if name not in found}
+
+
+def sites_inside(site: Site, labels: Mapping[int, str]) -> dict[str, Site]:
+    """Returns the layers of a nested model in their places, by label.
+
+    Args:
+        site: The nested model.
+        labels: How its layers are called, by their ids.
+    """
+    function = internals.functional_of(site.layer)
+    if function is None:
+        return {}
+    reader = Reader(lambda layer: (*site.key, labels.get(id(layer), id(layer))))
+    starts, given = internals.flat_inputs(function), site.tensors()
+    for start, axes in zip(starts, given, strict=False) if len(starts) == len(given) else ():
+        if len(start.shape) == len(axes):
+            reader.bind(start, axes)
+    found: dict[str, Site] = {}
+    for layer in internals.sublayers_of(site.layer):
+        nodes = internals.nodes_inside(function, layer)
+        if nodes and id(layer) in labels:
+            found[labels[id(layer)]] = reader.site(layer, nodes)
+    return found
+
+
+def _both(first: Reads, second: Reads) -> Reads:
+    """Returns what a layer reads in two calls: axes that have to agree."""
+
+    def merged(a: Any, b: Any) -> Any:
+        if isinstance(a, list) and isinstance(b, list):
+            return [merged(x, y) for x, y in zip(a, b, strict=False)]
+        if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
+            return tuple(agreed(pair) for pair in zip(a, b, strict=True))
+        return a
+
+    return {name: merged(first[name], second[name]) for name in first if name in second}

@@ -1,0 +1,218 @@
+"""The weights of layers that edits brought in or changed: where each comes from."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import keras
+
+from ramet.bridge import internals
+from ramet.bridge.growth.reader import Reader
+from ramet.bridge.growth.site import Site
+from ramet.bridge.live import live_of
+from ramet.bridge.stages import Stage, staged
+from ramet.bridge.transfer import Taken, take_over
+from ramet.graph import Layer
+from ramet.graph.transfer import Transfer
+
+if TYPE_CHECKING:
+    from ramet.bridge.edited import EditedBuilder
+
+
+class Inheritance:
+    """What the new layers of one build take over from those before them."""
+
+    def __init__(self, builder: "EditedBuilder") -> None:
+        """Starts with nothing taken over."""
+        self._builder = builder
+        self.taken: dict[int, Taken] = {}
+        self._readers = Reader(id), Reader(self._root)
+        self._roots: dict[int, int] | None = None
+        self._read: dict[int, list[Any]] | None = None
+
+    def settle(self) -> None:
+        """Gives layers that edits brought in or changed their weights."""
+        done: set[int] = set()
+        for record in self._builder.records:
+            if isinstance(record.origin, keras.Layer):
+                made = self._builder.layer(record)
+                if id(made) not in done:
+                    done.add(id(made))
+                    self._settle(record, made)
+        for source, made in self._builder.remade:
+            self._note(take_over(source, made, "fit"), same_layer=True)
+
+    def _settle(self, record: Layer, made: Any) -> None:
+        origin = record.origin
+        if self._builder.weights == "fresh":
+            if record.changes is not None and internals.is_adapted(origin):
+                self._note(take_over(origin, made, "fit"), same_layer=True)
+            return
+        if record.brought and record.changes is None and origin.built:
+            taken = (Taken(variable, "brought") for variable in made.variables)
+            self.taken |= {id(each.variable): each for each in taken}
+        if record.earlier is not None and record.weights != "fresh":
+            self._settle_again(record, made)
+        elif record.changes is not None:
+            sites = lambda: (self._old_site(origin), self.site(made))  # noqa: E731 asked late
+            self._note(take_over(origin, made, record.weights, sites), same_layer=True)
+            self._mark_brought(record, made)
+        elif record.inherits is not None and not record.is_complete:
+            before = record.inherits
+            sites = lambda: (self._old_site(before), self.site(made))  # noqa: E731 asked late
+            self._note(take_over(before, made, record.weights, sites), same_layer=False)
+        elif not origin.built:
+            self._note([Taken(variable, "fresh") for variable in made.variables], same_layer=True)
+
+    def _settle_again(self, record: Layer, made: Any) -> None:
+        """Settles a layer that was edited twice: as if the graph had been built in between."""
+        stage = staged(record, self._builder.stages)
+        if stage is None:
+            root, policy = _merged(record)
+            sites = lambda: (self._old_site(root), self.site(made))  # noqa: E731 asked late
+            self._note(take_over(root, made, policy, sites), same_layer=record.inherits is None)
+            return
+        sites = lambda: (stage.site or self._old_site(record.origin), self.site(made))  # noqa: E731
+        found = take_over(stage.layer, made, record.weights, sites)
+        same_layer = record.changes is not None
+        self._note([_composed(stage, each) for each in _kept(found, same_layer)], same_layer=False)
+
+    def _note(self, found: list[Taken], *, same_layer: bool) -> None:
+        self.taken |= {id(each.variable): each for each in _kept(found, same_layer)}
+
+    def _mark_brought(self, record: Layer, made: Any) -> None:
+        if record.brought:
+            for variable in made.variables:
+                taken = self.taken.get(id(variable))
+                if taken is not None and taken.status == "kept":
+                    self.taken[id(variable)] = Taken(variable, "brought")
+
+    # --- what layers read ---
+
+    def site(self, made: Any) -> Site:
+        """Returns a new layer in its place."""
+        return self._readers[1].site(made, internals.calls_of(made))
+
+    def _old_site(self, layer: Any) -> Site:
+        """Returns an old layer in its place, in the calls that were traced."""
+        if self._read is None:
+            self._read = {}
+            for graph in self._builder.graphs:
+                read = live_of(graph).graph
+                for call in read.calls.values() if read is not None else ():
+                    if call.origin is not None and call.origin.node is not None:
+                        nodes = self._read.setdefault(id(call.origin.node.operation), [])
+                        nodes.append(call.origin.node)
+        nodes = self._read.get(id(layer)) or internals.calls_of(layer)
+        return self._readers[0].site(layer, nodes)
+
+    def _root(self, layer: Any) -> int:
+        """Returns the id of the old layer that a new one is, or took the place of."""
+        if self._roots is None:
+            self._roots = {id(new): id(old) for old, new in self._builder.pairs()}
+            for record in self._builder.records:
+                root = record.origin if record.inherits is None else record.inherits
+                self._roots[id(self._builder.layer(record))] = id(root)
+        return self._roots.get(id(layer), id(layer))
+
+    # --- the report ---
+
+    def transfers(self, model: Any) -> Iterator[Transfer]:
+        """Yields what became of each variable, the new model's first, then those dropped."""
+        originals = self._originals()
+        renewed = self._builder.weights == "fresh"
+        adapted = self._adapted() if renewed else set[int]()
+        used: set[int] = set()
+        for variable in model.variables:
+            taken = self.taken.get(id(variable))
+            if taken is None and renewed and id(variable) not in adapted:
+                taken = Taken(variable, "fresh")
+            source = originals.get(id(variable)) if taken is None else taken.source
+            used.add(id(source))
+            path = None if source is None or source.path == variable.path else source.path
+            status, note = ("kept", None) if taken is None else (taken.status, taken.note)
+            if status not in ("kept", "brought", "fresh") and source is not None:
+                path = source.path
+            yield Transfer(variable.path, tuple(variable.shape), status, path, note)
+        for variable in self._sources():
+            if id(variable) not in used:
+                used.add(id(variable))
+                yield Transfer(variable.path, tuple(variable.shape), "dropped")
+
+    def heirs(self, model: Any) -> dict[int, Any]:
+        """Returns the new variables that have all of an old one's value, by the ids of those."""
+        originals = self._originals()
+        found: dict[int, Any] = {}
+        for variable in model.variables:
+            taken = self.taken.get(id(variable))
+            source = originals.get(id(variable)) if taken is None else taken.source
+            if source is not None and (taken is None or taken.status in ("kept", "fitted")):
+                found.setdefault(id(source), variable)
+        return found
+
+    def original(self, variable: Any) -> Any:
+        """Returns the old variable that a kept one is or was copied from."""
+        return self._originals().get(id(variable))
+
+    def _originals(self) -> dict[int, Any]:
+        found: dict[int, Any] = {}
+        for old, new in self._builder.pairs():
+            both = (internals.layer_state(layer) for layer in (old, new))
+            for before, now in zip(*both, strict=True):
+                found[id(now)] = before
+        return found
+
+    def _adapted(self) -> set[int]:
+        """Returns the ids of new variables that come from data, not from an initializer."""
+        pairs = (new for old, new in self._builder.pairs() if internals.is_adapted(old))
+        return {id(variable) for new in pairs for variable in new.variables}
+
+    def _sources(self) -> list[Any]:
+        """Lists the variables of the old model; of a part, those of the layers it is made of."""
+        model: Any = live_of(self._builder.graph).model
+        if model is not None:
+            return list(model.variables)
+        found: list[Any] = []
+        for record in self._builder.records:
+            layers: list[Any] = [record.inherits, *([] if record.brought else [record.origin])]
+            for layer in layers:
+                found += layer.variables if isinstance(layer, keras.Layer) else ()
+        return found
+
+
+def _kept(found: list[Taken], same_layer: bool) -> list[Taken]:  # noqa: FBT001 a fact
+    """Says `kept` of what a layer takes over from itself."""
+    if not same_layer:
+        return found
+    return [
+        Taken(each.variable, "kept", each.source) if each.status == "fitted" else each
+        for each in found
+    ]
+
+
+def _merged(record: Layer) -> tuple[Any, str]:
+    """Returns the first source of a layer's weights, and the widest policy of all its edits."""
+    policies: list[str] = []
+    last: Layer | None = record
+    root = record
+    while last is not None:
+        policies.append(last.weights)
+        root = last
+        last = last.earlier
+    order = ("fresh", "tile", "grow", "fit")
+    policy = next(word for word in order if word in policies)
+    source = root.origin if root.changes is not None or root.inherits is None else root.inherits
+    return source, policy
+
+
+def _composed(stage: Stage, taken: Taken) -> Taken:
+    """Returns what became of a variable over two edits."""
+    if taken.source is None:
+        return taken
+    before = stage.taken.get(id(taken.source))
+    if before is None:
+        return Taken(taken.variable, taken.status, stage.original(taken.source) or taken.source)
+    if before.status in ("fresh", "brought"):
+        return Taken(taken.variable, before.status, note=before.note)
+    same = taken.status in ("kept", "fitted")
+    status = before.status if same and before.status != "kept" else taken.status
+    return Taken(taken.variable, status, before.source, taken.note)
