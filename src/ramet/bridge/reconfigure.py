@@ -23,7 +23,7 @@ def check_changes(layer: Layer, changes: Mapping[str, Any]) -> None:
         OptionError: If it has not, or cannot be made from its config at all.
     """
     # A config need not tell every argument: Keras leaves `lora_rank` out until it is set.
-    only_flag = changes.keys() == {"trainable"}
+    only_flag = {*changes} == {"trainable"}
     config = {} if only_flag else _config_of(layer)
     known = dict.fromkeys([*config, *parameters_of(type(layer.origin))])
     for name in changes:

@@ -33,8 +33,9 @@ def new_shapes(graph: Graph, call: Call, inner: Graph, tensors: dict[Ref, Any]) 
         if tensor is None or layer is None or len(had) != len(tensor.shape):
             continue
         if inner.layers[layer].kind == "InputLayer":
-            known = old is not None and len(old.shape) == len(had)
-            was = tuple(old.shape) if known else (None,) * len(had)
+            was = (None,) * len(had)
+            if old is not None and len(old.shape) == len(had):
+                was = tuple(old.shape)
             wanted = tuple(map(_size, had, tensor.shape, was))
             if wanted != had:
                 found[start.call] = wanted
