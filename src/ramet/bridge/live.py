@@ -125,17 +125,9 @@ class Live:
 
     def tie(self, first: Layer, second: Layer) -> Tie:
         """Tells what two layers that are to be one differ in."""
-        from ramet.bridge.ties import config_differences, is_trainable, weight_shapes
+        from ramet.bridge.ties import tie
 
-        shapes = [weight_shapes(layer) for layer in (first, second)]
-        trains = [is_trainable(layer) for layer in (first, second)]
-        return Tie(
-            config=tuple(config_differences(first, second)),
-            shapes=(shapes[0], shapes[1])
-            if None not in shapes and shapes[0] != shapes[1]
-            else None,
-            trainable=(trains[0], trains[1]) if trains[0] != trains[1] else None,
-        )
+        return tie(first, second)
 
     def conversion(self, given: Spec, wanted: Spec) -> list[tuple[Layer, Call]]:
         """Returns the operations by which a model adjusts a tensor to one of its inputs."""

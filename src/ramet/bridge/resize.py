@@ -24,7 +24,7 @@ def new_shapes(graph: Graph, call: Call, inner: Graph, tensors: dict[Ref, Any]) 
     """
     found: dict[str, Shape] = {}
     given, starts = given_tensors(graph, call, inner), flat(inner.inputs)
-    before: list[Any] = [] if call.origin is None else call.origin.node.input_tensors
+    before: Any = [] if call.origin is None else call.origin.node.input_tensors
     before = before if len(before) == len(given) else [None] * len(given)
     for ref, start, old in zip(given, starts, before, strict=True):
         tensor, layer = tensors.get(ref), inner.calls[start.call].layer

@@ -6,9 +6,21 @@ import keras
 
 from ramet.bridge.describe import config_of
 from ramet.graph import Layer
+from ramet.graph.sharing import Tie
 
 _OWN = frozenset({"name", "trainable", "build_config"})
 """What two layers that are tied need not have in common."""
+
+
+def tie(first: Layer, second: Layer) -> Tie:
+    """Tells what two layers that are to be one differ in."""
+    shapes = _weight_shapes(first), _weight_shapes(second)
+    trained = _is_trainable(first), _is_trainable(second)
+    return Tie(
+        config=tuple(config_differences(first, second)),
+        shapes=None if None in shapes or shapes[0] == shapes[1] else shapes,
+        trainable=None if trained[0] == trained[1] else trained,
+    )
 
 
 def config_differences(first: Layer, second: Layer) -> list[str]:
@@ -46,13 +58,13 @@ def _short(value: Any) -> str:
     return repr(value)
 
 
-def weight_shapes(layer: Layer) -> list[tuple[int, ...]] | None:
+def _weight_shapes(layer: Layer) -> list[tuple[int, ...]] | None:
     """Lists the shapes of a layer's weights; `None` if they are not known before it is built."""
     origin = layer.origin
     known = layer.changes is None and isinstance(origin, keras.Layer) and origin.built
     return [tuple(weight.shape) for weight in origin.weights] if known else None
 
 
-def is_trainable(layer: Layer) -> bool:
+def _is_trainable(layer: Layer) -> bool:
     """Whether a layer is trained, changes by edits included."""
     return bool((layer.changes or {}).get("trainable", getattr(layer.origin, "trainable", True)))

@@ -62,10 +62,8 @@ def share(graph: "Graph", first: str, others: tuple[str, ...], config: str) -> "
     if not keys or key in keys or len({*keys}) < len(keys):
         message = f"share takes layers that differ: '{first}' and at least one other, each once"
         raise OptionError(message)
-    notes = [
-        _checked(graph, inner, (first, key), pair, config)
-        for pair in zip(others, keys, strict=True)
-    ]
+    pairs = zip(others, keys, strict=True)
+    notes = [_checked(graph, inner, (first, key), pair, config) for pair in pairs]
     shown = ", ".join(repr(other) for other in others)
     edit = Edit("; ".join([f"share '{first}' with {shown}", *(n for n in notes if n)]))
 
