@@ -33,9 +33,8 @@ def new_shapes(graph: Graph, call: Call, inner: Graph, tensors: dict[Ref, Any]) 
         if tensor is None or layer is None or len(had) != len(tensor.shape):
             continue
         if inner.layers[layer].kind == "InputLayer":
-            was = (None,) * len(had)
-            if old is not None and len(old.shape) == len(had):
-                was = tuple(old.shape)
+            shape = () if old is None else tuple(old.shape)
+            was = shape if len(shape) == len(had) else (None,) * len(had)
             wanted = tuple(map(_size, had, tensor.shape, was))
             if wanted != had:
                 found[start.call] = wanted

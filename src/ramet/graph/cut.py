@@ -25,9 +25,9 @@ def extract(graph: "Graph", inputs: Tree, outputs: Tree, *, by_name: bool = Fals
     """
     shown = {"inputs": inputs, "outputs": outputs}
     text = ", ".join(f"{k}={_names(v)}" for k, v in shown.items() if v is not None)
-    taps = Taps(graph)
+    taps, is_settled = Taps(graph), not unsettled_calls(graph)
     inputs, outputs = taps.refs(inputs, outputs)
-    graph, inputs, outputs = _with_masks(taps.graph, inputs, outputs)
+    graph, inputs, outputs = _with_masks(taps.graph, inputs, outputs, is_settled=is_settled)
     ends = graph.outputs if outputs is None else outputs
     if not any(True for _ in leaves(ends)):
         message = f"no outputs are named for a part of graph '{graph.name}'; name at least one"
@@ -43,14 +43,24 @@ def extract(graph: "Graph", inputs: Tree, outputs: Tree, *, by_name: bool = Fals
     return with_entry(part, edit)
 
 
-def _with_masks(graph: "Graph", inputs: Tree, outputs: Tree) -> "tuple[Graph, Tree, Tree]":
+def _with_masks(
+    graph: "Graph", inputs: Tree, outputs: Tree, *, is_settled: bool
+) -> "tuple[Graph, Tree, Tree]":
     """Makes masks visible that tensors only get while a model runs.
 
-    Those are masks that come out of nested models. The models are inlined, and what the
-    layers then give is traced.
+    Those are masks that come out of nested models, and masks that go into one that was
+    inlined for a tap. The models are inlined, and what the layers then give is traced.
+
+    Args:
+        graph: The graph.
+        inputs: The tensors to start from.
+        outputs: The tensors to end with.
+        is_settled: Whether nothing was edited before models were inlined.
     """
     live, nested = graph.live_origin(), any(layer.graph for layer in graph.layers.values())
-    if inputs is None or not nested or not live.hides_masks(graph):
+    unsettled = unsettled_calls(graph) if is_settled and inputs is not None else set[str]()
+    went_in = any(ref.call in unsettled for ref in leaves(inputs) if isinstance(ref, Ref))
+    if inputs is None or not (went_in or (nested and live.hides_masks(graph))):
         return graph, inputs, outputs
     ends = graph.outputs if outputs is None else outputs
     tapped = dataclasses.replace(graph, outputs=[inputs, ends])
@@ -62,9 +72,9 @@ def _with_masks(graph: "Graph", inputs: Tree, outputs: Tree) -> "tuple[Graph, Tr
 
 def split(graph: "Graph", at: Tree) -> "tuple[Graph, Graph]":
     """Cuts a graph in two, so that the second part takes what the first gives."""
-    taps = Taps(graph)
+    taps, is_settled = Taps(graph), not unsettled_calls(graph)
     (at,) = taps.refs(at)
-    graph, at, _ = _with_masks(taps.graph, at, None)
+    graph, at, _ = _with_masks(taps.graph, at, None, is_settled=is_settled)
     refs = cast("list[Ref]", list(leaves(at)))
     tail = extract(graph, at, None, by_name=len(refs) > 1)
     specs = [graph.calls[ref.call].outputs[ref.index] for ref in refs]
