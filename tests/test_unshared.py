@@ -164,3 +164,29 @@ def test_variants_that_are_merged_are_edited_apart() -> None:
     dense = [layer for layer in other.layers if isinstance(layer, layers.Dense)]
     assert sorted(layer.activation.__name__ for layer in dense) == ["linear", "tanh"]
     assert kinds(other) == {"enc": ["linear"], "outer_2_enc": ["tanh"]}
+
+
+def test_what_edits_brought_in_before_is_taken_apart_too() -> None:
+    graph = ramet.trace(twice())
+    inserted = graph.insert_after("enc/a#2", layers.Dense(4, name="new"))
+    configured = graph.configure("enc/a", activation="relu")
+    replaced = graph.replace("enc/b", layers.Dense(4, name="bb"))
+    for before in (inserted, configured, replaced, graph.unshare("enc/a")):
+        edited = before.unshare("enc")
+        for made in (edited.build(), edited.flatten("enc").flatten("enc_1").build()):
+            half = (len(made.weights) - 2) // 2
+            values = [keras.ops.convert_to_numpy(weight) for weight in made.weights]
+            assert len({id(weight) for weight in made.weights}) == 2 * half + 2
+            for one, other in zip(values[:half], values[half : 2 * half], strict=True):
+                np.testing.assert_array_equal(one, other)
+    made = inserted.unshare("enc").configure("enc_1/new", activation="relu").build()
+    found = [made.get_layer(name).get_layer("new") for name in ("enc", "enc_1")]
+    assert [layer.activation.__name__ for layer in found] == ["linear", "relu"]
+
+
+def test_unshared_models_are_tied_again() -> None:
+    graph = ramet.trace(twice())
+    tied = graph.unshare("enc").share("enc", "enc_1")
+    assert len(tied.build().weights) == len(graph.build().weights)
+    made = tied.configure("enc/a", activation="relu").build()
+    assert kinds(made) == {"enc": ["relu", "linear"]}

@@ -195,13 +195,16 @@ class EditedBuilder(Replayer):
 
     def place_successors(self, graph: Graph) -> None:
         """Puts layers that took the place of others where the model held those."""
+        successors = [r for r in graph.layers.values() if r.inherits is not None]
+        if not successors:
+            return
         kept = {
             id(record.origin)
             for record in self.records
             if record.changes is None and record.apart == self.home
         }
-        for record in graph.layers.values():
-            if record.inherits is not None and id(record.inherits) not in kept:
+        for record in successors:
+            if id(record.inherits) not in kept:
                 self.copier.memo[id(record.inherits)] = self.layer(record)
 
     def ids(self) -> set[int]:
