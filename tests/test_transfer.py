@@ -508,3 +508,35 @@ def test_slots_of_an_unknown_kind_are_not_guessed():
         "odd: starts anew; how it keeps its slots is not known"
     )
     assert not graph.build().optimizer.built
+
+
+# --- parts, seeds ---
+
+
+def test_seeds_and_parts_are_kept():
+    start = keras.Input((5,), name="start")
+    x = layers.Dropout(0.5, seed=3, name="drop")(dense(4, "a")(start))
+    model = scrambled(keras.Model(start, dense(2, "head")(x)))
+    again = ramet.trace(model).configure("drop", rate=0.25).transfer_report()
+    assert {t.status for t in again.transfers} == {"kept"}
+    fresh = ramet.trace(model).configure("drop", rate=0.25).transfer_report(weights="fresh")
+    assert {t.status for t in fresh.transfers if "seed" not in t.path} == {"fresh"}
+    part = ramet.trace(model).extract(outputs="drop").transfer_report()
+    assert {t.status for t in part.transfers} == {"kept"}
+    assert len(part.transfers) == 3
+    other = ramet.clone(model, name="other")
+    merged = ramet.merge([ramet.trace(model), ramet.trace(other)])
+    report = merged.configure("head", units=3, weights="grow").transfer_report()
+    assert len(report.of("grown")) == 2
+    assert len(report.of("kept")) == 8
+
+
+def test_a_layer_used_elsewhere_grows_by_the_calls_that_were_traced():
+    start = keras.Input((5,), name="start")
+    a, b, head = dense(2, "a"), dense(3, "b"), dense(2, "head")
+    model = keras.Model(start, head(layers.Concatenate(name="join")([a(start), b(start)])))
+    keras.Model(start, head(layers.Concatenate(name="turned")([b(start), a(start)])))
+    scrambled(model)
+    graph = ramet.trace(model).configure("a", units=4, weights="grow")
+    kernel = array(graph.configure("head", weights="grow").build().get_layer("head").kernel)
+    assert np.array_equal(kernel[[0, 1, 4, 5, 6]], array(head.kernel))

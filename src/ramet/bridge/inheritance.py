@@ -97,8 +97,8 @@ class Inheritance:
         if self._read is None:
             self._read = {}
             for graph in self._builder.graphs:
-                read = live_of(graph).graph
-                for call in read.calls.values() if read is not None else ():
+                read = live_of(graph).graph or graph  # Of a part, some calls are as recorded.
+                for call in read.calls.values():
                     if call.origin is not None and call.origin.node is not None:
                         nodes = self._read.setdefault(id(call.origin.node.operation), [])
                         nodes.append(call.origin.node)
@@ -127,14 +127,16 @@ class Inheritance:
             if taken is None and renewed and id(variable) not in adapted:
                 taken = Taken(variable, "fresh")
             source = originals.get(id(variable)) if taken is None else taken.source
-            used.add(id(source))
+            used.add(id(originals.get(id(variable)) if renewed else source))
             path = None if source is None or source.path == variable.path else source.path
             status, note = ("kept", None) if taken is None else (taken.status, taken.note)
             if status not in ("kept", "brought", "fresh") and source is not None:
                 path = source.path
             yield Transfer(variable.path, tuple(variable.shape), status, path, note)
+        # With fresh weights no value lives on; what is dropped there has no place any more.
+        here = {variable.path for variable in model.variables} if renewed else set[str]()
         for variable in self._sources():
-            if id(variable) not in used:
+            if id(variable) not in used and variable.path not in here:
                 used.add(id(variable))
                 yield Transfer(variable.path, tuple(variable.shape), "dropped")
 

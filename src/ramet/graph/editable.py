@@ -152,9 +152,9 @@ class Editable:
                 layers in a block); or a function of the tensors that the old layer is
                 called on, such as `keras.ops.relu` or `lambda x: x * 2`. On a selection
                 only functions will do, since every place needs a layer of its own.
-            weights: `"fit"` takes over the old layer's weights where role and shape agree,
-                `"grow"` also the part that both have where shapes differ, `"tile"` fills
-                the rest by repeating, `"fresh"` takes nothing.
+            weights: `"fit"` takes over the old layer's weights where role, meaning and shape
+                agree, `"grow"` also the part that both have where shapes differ, by what each
+                axis is made of, `"tile"` fills the rest by repeating, `"fresh"` takes nothing.
 
         Raises:
             GraphError: If there is no such layer, or the new one's name is taken.

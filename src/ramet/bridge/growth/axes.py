@@ -169,10 +169,10 @@ def _crossed_map(old: Axes, new: Axes, *, repeat: bool) -> np.ndarray:
 
 def _agreed_map(old: Part, new: Part, *, repeat: bool) -> np.ndarray:
     olds, news = (part.parts if isinstance(part, Agreed) else (part,) for part in (old, new))
-    pairs = [*zip(olds, news, strict=False)]
-    if len(olds) != len(news):
-        known = {part.key: part for part in olds}
-        pairs = [(known[part.key], part) for part in news if part.key in known]
+    known = {part.key: part for part in olds}
+    pairs = [(known[part.key], part) for part in news if part.key in known]
+    if len(olds) == len(news) != len(pairs):
+        pairs = [*zip(olds, news, strict=True)]
     if not pairs:
         return _same_size(old, new, "other tensors were merged before")
     found = [index_map(before, now, repeat=repeat) for before, now in pairs]
