@@ -29,6 +29,10 @@ from programplans import (
 )
 
 KNOWN = {
+    "embedding reads another",  # Masks below come from what the Embedding read before.
+    "left behind",  # Layers that nothing needs any more leave their weights behind.
+    "rewrite below an edit",  # A raw ValueError: the dtype there is not known yet.
+    "replace a newcomer",  # What a second replacement takes over skips the first.
     "add_output",  # What it builds can neither be saved nor trained.
     "configure twice",  # The second time loses what the first grew or brought in.
     "freeze a composite",  # configure(trainable=False) leaves the weights inside free.
@@ -43,6 +47,10 @@ RENAMING = {"rename", "prefix", "flatten", "unshare", "share", "replace"}
 # --- choosing ------------------------------------------------------------------------
 
 
+class NothingThereError(Exception):
+    """There is nothing to choose from."""
+
+
 class Choices:
     """Draws by Hypothesis, which can then shrink what was drawn."""
 
@@ -50,7 +58,10 @@ class Choices:
         self.draw = draw
 
     def pick(self, items: Any) -> Any:
-        return self.draw(st.sampled_from([*items]))
+        found = [*items]
+        if not found:
+            raise NothingThereError
+        return self.draw(st.sampled_from(found))
 
     def flag(self, one_in: int = 2) -> bool:
         """Draws whether; rather not, when shrunk."""
@@ -153,9 +164,17 @@ class Spot:
     text: str
 
     @property
+    def layer_key(self) -> str:
+        return self.net.calls[self.key].layer if self.key in self.net.calls else self.key
+
+    @property
     def layer(self) -> Layer:
-        layers = self.net.layers
-        return layers[self.net.calls[self.key].layer if self.key in self.net.calls else self.key]
+        return self.net.layers[self.layer_key]
+
+    @property
+    def names(self) -> list[str]:
+        """The calls that are meant: one, or all of the layer."""
+        return [self.key] if "#" in self.text else self.net.calls_of(self.layer_key)
 
 
 def find(root: Net, path: Any) -> Net:
@@ -188,7 +207,9 @@ class New:
         """Returns the layer for a plan; tells the oracle the weights that it brings."""
         if self.shape is not None:
             hand.values[self.layer.uid] = self.live().get_weights()
-        return copy.copy(self.layer)
+        layer = copy.copy(self.layer)
+        layer.newcomer = self.shape is None
+        return layer
 
 
 def is_int(value: Any) -> bool:
@@ -352,11 +373,9 @@ def set_argument(call: Call, index: int, tensor: T) -> None:
 class Remove:
     @staticmethod
     def draw(choose: Choices, state: State):
-        one = choose.flag(3)
-        spot = choose.pick(state.calls() if one else state.layers())
-        one = "#" in spot.text
-        names = [spot.key] if one else spot.net.calls_of(spot.key)
-        arity = state.hand.arity[spot.net.uid, names[0]]
+        spot = choose.pick(state.calls() if choose.flag(3) else state.layers())
+        names = spot.names
+        arity = state.hand.arity.get((spot.net.uid, names[0]), 1)
         other = None
         if len(names) == 1 and (arity > 1 or choose.flag(4)):
             found = [p for p in state.tensors() if p.net is spot.net]
@@ -378,7 +397,7 @@ class Remove:
                 call = inner.calls.pop(name)
                 tensors = reconnect[0] if reconnect else [*dict.fromkeys(call.tensors())]
                 if not reconnect and (
-                    len(tensors) != 1 or state.hand.arity[inner.uid, name] != 1
+                    len(tensors) != 1 or state.hand.arity.get((inner.uid, name), 1) != 1
                 ):
                     raise Invalid("what is read instead is not clear")
                 if any(t.call == name for t in tensors):
@@ -403,14 +422,15 @@ CONSTANT = {"plus", "times", "later", "flip", "is_known"}
 class Replace:
     @staticmethod
     def draw(choose: Choices, state: State):
-        one = choose.flag(3)
-        spot = choose.pick(state.calls() if one else state.layers())
-        names = [spot.key] if "#" in spot.text else spot.net.calls_of(spot.key)
+        spot = choose.pick(state.calls() if choose.flag(3) else state.layers())
+        names = spot.names
         call = spot.net.calls[names[0]]
         layer = spot.layer
         policy = choose.pick(["fit", "fit", "grow", "fresh", "tile"])
+        if "replace a newcomer" in KNOWN and layer.newcomer and layer.inherits is not None:
+            return None
         same_name = choose.flag(4) and "#" not in spot.text and not layer.is_operation
-        name = spot.key if same_name else state.name()
+        name = spot.layer_key if same_name else state.name()
         if layer.net is None and not layer.is_operation and choose.flag():
             new = Layer(layer.kind, dict(layer.options), choose.number(1, 9) * 10)
             other = other_options(choose, layer)
@@ -431,6 +451,9 @@ class Replace:
         made = new.into(state.hand)
         if new.shape is None and old.net is None and not old.is_operation:
             made.inherits = (old.uid, policy)
+            if old.newcomer:  # It was never built, so it has nothing to hand on of its own.
+                heir = old.inherits is not None and old.inherits[1] != "fresh"
+                made.inherits = (old.inherits[0], policy) if heir else None
         holders = [(net, names)]
         if "#" not in at:
             holders = [(other, other.calls_of(key)) for other, key in state.holders(old)]
@@ -589,6 +612,8 @@ def configure(state: State, layer: Layer, policy: str, changes: dict[str, Any]) 
     changes = dict(changes)
     trainable = changes.pop("trainable", layer.trainable)
     new = layer.changed(policy, options={**layer.options, **changes}, trainable=trainable)
+    if layer.newcomer:
+        new.inherits = layer.inherits
     for net, key in state.holders(layer):
         net.layers[key] = new
 
@@ -991,7 +1016,7 @@ class Rewrite:
     @staticmethod
     def draw(choose: Choices, state: State):
         kinds = {"Activation", "relu"} & {s.layer.kind for s in state.layers()}
-        if not kinds or "rewrite" in KNOWN:
+        if not kinds or ("rewrite below an edit" in KNOWN and state.touched):
             return None
         kind = choose.pick(sorted(kinds))
         if sum(s.layer.kind == kind for s in state.calls()) > 1:  # Which is which is not told.

@@ -171,6 +171,8 @@ class Layer:
     trainable: bool = True
     inherits: tuple[int, str] | None = None
     """The layer whose weights it takes over, and how."""
+    newcomer: bool = False
+    """Whether an edit brought it in, without weights."""
     uid: int = field(default_factory=number)
 
     @property

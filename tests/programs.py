@@ -22,6 +22,7 @@ from programedits import (
     Choices,
     Edit,
     New,
+    NothingThereError,
     State,
     is_bool,
     is_int,
@@ -300,7 +301,8 @@ def draw_net(choose: Choices, hand: Hand) -> Net | None:
         drafter.add_input(name, name, ops.convert_to_tensor(rows))
     if "tokens" in kinds:
         options = {"input_dim": 9, "output_dim": WIDTH, "mask_zero": not choose.flag(4)}
-        drafter.add("Embedding", options, T("tokens"))
+        tokens = drafter.add("Roll", {}, T("tokens"))[0] if choose.flag(5) else T("tokens")
+        drafter.add("Embedding", options, tokens)
     elif choose.flag():
         drafter.add("Masking", {"mask_value": 0.0}, T("signal"))
     drafter.steps(choose.number(2, 6))
@@ -377,6 +379,7 @@ class Run:
         hand = Hand()
         hand.learn(net, self.source)
         self.state = State(net, hand)
+        check_attention(net)
         hand.outputs(net, batch(net))
         self.graph = ramet.trace(self.source)
         self.before = snapshot(self.source)
@@ -392,6 +395,8 @@ class Run:
         try:
             edit.on_plan(state)
             check_attention(state.root)
+            if "embedding reads another" in KNOWN:
+                check_embeddings(self.state.root, state.root)
             state.hand.outputs(state.root, batch(state.root))
         except Exception as error:  # noqa: BLE001  the layers cannot be called like this
             self.state.hand.outputs(self.state.root, batch(self.state.root))
@@ -425,6 +430,30 @@ def check_attention(root: Net) -> None:
                     readers = [n for n in needed if tensor in net.calls[n].tensors()]
                     if kind != "UnitNormalization" or len(readers) > 1 or tensor in outputs:
                         raise Invalid("attention shares a tensor")
+
+
+def check_embeddings(before: Net, after: Net) -> None:
+    """Embeddings must read what they read before."""
+    old, new = read_by_embeddings(before), read_by_embeddings(after)
+    if not new <= old:
+        raise Invalid("an embedding reads something else")
+
+
+def read_by_embeddings(root: Net) -> set[Any]:
+    """Returns what embeddings read, down to the inputs."""
+
+    def meaning(net: Net, tensor: T) -> Any:
+        if tensor.call in net.inputs:
+            return net.inputs[tensor.call].key
+        call = net.calls[tensor.call]
+        return net.layers[call.layer].uid, *(meaning(net, t) for t in call.tensors())
+
+    return {
+        meaning(net, net.calls[name].tensors()[0])
+        for _, net in nets(root)
+        for name in net.needed()
+        if net.layers[net.calls[name].layer].kind == "Embedding"
+    }
 
 
 def classed(error: Exception) -> str:
@@ -578,7 +607,7 @@ def judge_weights(run: Run, model: Any) -> None:
             same = a.shape == b.shape and np.array_equal(a, b)
             need("weights", f"weight {index} of '{path}' has other values", holds=same)
         count |= {id(weight): 1 for weight in live.weights}
-    extra = [w.path for w in model.weights if id(w) not in count]
+    extra = [w.path for w in model.weights if id(w) not in count and "left behind" not in KNOWN]
     need("left behind", f"{len(extra)} weights of no layer: {extra[:3]}", holds=not extra)
     ours = sum(len(run.state.hand.live(layer).weights) for layer in reachable(run.state.root))
     need("sharing", f"{len(count)} weights instead of {ours}", holds=len(count) == ours)
@@ -679,6 +708,43 @@ def judge_clone(run: Run, built: Any, expected: Any) -> None:
     judge_outputs(run, ramet.clone(built), expected, "cloned")
 
 
+def judge_merged(run: Run, built: Any, expected: Any) -> None:
+    """Beside its source, an edited model computes what it computes alone, and so does that."""
+    del built
+    net, first = run.state.root, run.program.net
+    shapes = [{p.key: p.shape for p in each.inputs.values()} for each in (net, first)]
+    if shapes[0] != shapes[1]:
+        return
+    try:
+        merged = ramet.merge([run.graph, run.source]).build()
+    except ramet.RametError as error:
+        run.tally.refused[f"merge: {classed(error)}"] += 1
+        return
+    for rows, wanted in expected.items():
+        both = [*wanted, *called(run.source, first, batch(first, rows))]
+        how = differ(called(merged, net, batch(net, rows)), both)
+        need("numbers", f"merged with its source: {how}", holds=how is None)
+
+
+def judge_chained(run: Run, built: Any, expected: Any) -> None:
+    """A model after it computes what it computes of the outputs."""
+    del built
+    net = run.state.root
+    shapes = [x.shape[1:] for x in expected[BATCHES[0]]]
+    starts = [keras.Input(shape) for shape in shapes]
+    parts = [keras.layers.Dense(2, name=f"end{i}")(x) for i, x in enumerate(starts)]
+    after = keras.Model(starts, parts, name="after")
+    try:
+        whole = ramet.chain(run.graph, after).build()
+    except ramet.RametError as error:
+        run.tally.refused[f"chain: {classed(error)}"] += 1
+        return
+    for rows, wanted in expected.items():
+        ends = numbers(after([ops.convert_to_tensor(x) for x in wanted]))
+        how = differ(called(whole, net, batch(net, rows)), ends)
+        need("numbers", f"chained: {how}", holds=how is None)
+
+
 def judge_training(run: Run, built: Any, expected: Any) -> None:
     """One step of training changes the weights as it does by hand."""
     del expected
@@ -759,6 +825,8 @@ CHECKS = {
     "twice": judge_twice,
     "clone": judge_clone,
     "split": judge_split,
+    "merged": judge_merged,
+    "chained": judge_chained,
     "loaded": judge_loaded,
     "training": judge_training,
 }
@@ -781,8 +849,11 @@ def play(choose: Choices, tally: Tally) -> Run | None:
     try:
         for _ in range(choose.number(1, 6)):
             op = choose.pick(EDITS)
-            args = None if op in KNOWN else EDITS[op].draw(choose, run.state)
-            if args:
+            try:
+                args = EDITS[op].draw(choose, run.state)
+            except NothingThereError:
+                continue
+            if args is not None:
                 run.make(Edit(op, args))
         judge(run, checks)
     except Invalid:
