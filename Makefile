@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test check oldest bench clean
+.PHONY: help demo test check oldest hunt bench clean
 
 # The interpreter that makes the virtual environments; the first that is new enough is taken.
 PYTHON ?=
@@ -77,6 +77,11 @@ test: $(VENV)/.stamp ## run the tests on every backend
 
 oldest: $(OLDEST_VENV)/.stamp ## run the tests with the oldest Keras that is supported
 	@KERAS_BACKEND=torch $(OLDEST_VENV)/bin/python -m pytest $(ARGS)
+
+# PyTorch is the fastest here: nothing has to be compiled. A fault is printed with its seed and, shrunk, as a script.
+hunt: $(VENV)/.stamp ## play many random programs of edits, to find faults
+	@KERAS_BACKEND=$(lastword $(BACKENDS)) RAMET_HUNT_PROGRAMS=$${RAMET_HUNT_PROGRAMS:-50000} \
+	    $(VENV)/bin/python -m pytest tests/test_edit_programs.py -k test_hunt -s $(ARGS)
 
 bench: $(VENV)/.stamp ## compare the times of copying models on every backend
 	$(VENV)/bin/python -m benchmarks --backends $(BACKENDS) $(if $(QUICK),--quick) $(ARGS)

@@ -6,11 +6,11 @@ add an edit, write a class with `draw`, `on_plan` and `on_graph` and decorate it
 """
 
 import copy
+import random
 from dataclasses import dataclass, field
 from typing import Any
 
 import keras
-from hypothesis import strategies as st
 from keras import ops
 
 import ramet
@@ -52,23 +52,22 @@ class NothingThereError(Exception):
 
 
 class Choices:
-    """Draws by Hypothesis, which can then shrink what was drawn."""
+    """Makes the choices of one program, from a seed."""
 
-    def __init__(self, draw: Any) -> None:
-        self.draw = draw
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
 
     def pick(self, items: Any) -> Any:
         found = [*items]
         if not found:
             raise NothingThereError
-        return self.draw(st.sampled_from(found))
+        return self._random.choice(found)
 
     def flag(self, one_in: int = 2) -> bool:
-        """Draws whether; rather not, when shrunk."""
-        return self.draw(st.integers(0, one_in - 1)) == one_in - 1
+        return self._random.randrange(one_in) == 0
 
     def number(self, least: int, most: int) -> int:
-        return self.draw(st.integers(least, most))
+        return self._random.randint(least, most)
 
 
 @dataclass

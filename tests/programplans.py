@@ -119,8 +119,9 @@ class Small(keras.Model):
 
     def __init__(self, width=WIDTH, name=None, **kwargs):
         inputs = keras.Input((None, WIDTH), name="start")
-        x = layers.Dense(width, activation="tanh", name="first")(inputs)
-        outputs = layers.Dense(width, name="second")(x)
+        start = {"kernel_initializer": initializer(0), "bias_initializer": initializer(1)}
+        x = layers.Dense(width, activation="tanh", name="first", **start)(inputs)
+        outputs = layers.Dense(width, name="second", **start)(x)
         super().__init__(inputs=inputs, outputs=outputs, name=name, **kwargs)
         self.width = width
 

@@ -7,7 +7,10 @@ what ramet builds with the plan's layers called by hand.
 
 import collections
 import copy
+import dataclasses
 import tempfile
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +27,8 @@ from programedits import (
     New,
     NothingThereError,
     State,
+    drop_unneeded,
+    find,
     is_bool,
     is_int,
     keeping,
@@ -305,7 +310,7 @@ def draw_net(choose: Choices, hand: Hand) -> Net | None:
         drafter.add("Embedding", options, tokens)
     elif choose.flag():
         drafter.add("Masking", {"mask_value": 0.0}, T("signal"))
-    drafter.steps(choose.number(2, 6))
+    drafter.steps(choose.number(2, 5))
     net = drafter.done()
     if net is None:
         return None
@@ -333,7 +338,7 @@ class Program:
     def __str__(self) -> str:
         edits = "".join(f"        {e!r},\n" for e in self.edits)
         return (
-            "from programs import *  # with tests/ on the path\n\nreplay(\n    Program(\n"
+            "from programs import *  # with PYTHONPATH=tests\n\nreplay(\n    Program(\n"
             f"        {self.net!r},\n        [\n{edits}        ],\n"
             f"        {self.checks!r},\n    )\n)"
         )
@@ -494,7 +499,8 @@ def numbers(tree: Any) -> list[np.ndarray]:
 def feed(model: Any, net: Net, data: dict[str, np.ndarray]) -> Any:
     """Puts data into the structure of a model's inputs."""
     if isinstance(model._inputs_struct, dict):
-        return {net.inputs[name].key: value for name, value in data.items()}
+        keyed = {net.inputs[name].key: value for name, value in data.items()}
+        return {key: keyed[key] for key in model._inputs_struct}
     return next(iter(data.values())) if len(data) == 1 else [*data.values()]
 
 
@@ -835,8 +841,9 @@ CHECKS = {
 # --- playing -------------------------------------------------------------------------
 
 
-def play(choose: Choices, tally: Tally) -> Run | None:
+def play(seed: int, tally: Tally) -> Run | None:
     """Draws a model and edits, makes them, and judges the result."""
+    choose = Choices(seed)
     net = draw_net(choose, Hand())
     if net is None:
         return None
@@ -859,15 +866,83 @@ def play(choose: Choices, tally: Tally) -> Run | None:
     except Invalid:
         return None
     except Exception as error:
-        error.add_note(f"\n{run.program}\n")
+        error.program = copy.deepcopy(run.program)
         raise
     tally.programs += 1
     return run
 
 
-def replay(program: Program) -> None:
-    """Plays a program again that was written down."""
+def replay(program: Program, *, strict: bool = True) -> None:
+    """Plays a program again that was written down.
+
+    Args:
+        program: What to play.
+        strict: Whether every edit has to be possible.
+    """
+    program = copy.deepcopy(program)
     run = Run(unified(program.net), Tally())
     for edit in program.edits:
-        assert run.make(edit), f"not made: {edit} ({run.tally})"
+        made = run.make(edit)
+        assert made or not strict, f"not made: {edit} ({run.tally})"
     judge(run, program.checks)
+
+
+# --- shrinking -----------------------------------------------------------------------
+
+
+def shrunk(program: Program, error: Exception, seconds: float = 60) -> Program:
+    """Leaves out of a program what its fault does not need."""
+    end = time.monotonic() + seconds
+    smaller = True
+    while smaller:
+        smaller = False
+        for candidate in simpler(program):
+            if time.monotonic() > end:
+                return program
+            if fails_alike(candidate, error):
+                program, smaller = candidate, True
+                break
+    return program
+
+
+def fails_alike(program: Program, error: Exception) -> bool:
+    try:
+        replay(program, strict=False)
+    except type(error) as found:
+        return getattr(found, "kind", None) == getattr(error, "kind", None)
+    except Exception:  # noqa: BLE001  another fault, or none that counts
+        return False
+    return False
+
+
+def simpler(program: Program) -> Iterator[Program]:
+    """Yields programs with less in them: edits, checks, outputs, calls."""
+    for index in range(len(program.edits)):
+        edits = [e for at, e in enumerate(program.edits) if at != index]
+        yield dataclasses.replace(program, edits=edits)
+    for check in program.checks:
+        yield dataclasses.replace(program, checks=tuple(c for c in program.checks if c != check))
+    ends = keras.tree.flatten(program.net.outputs)
+    for index in range(len(ends) if len(ends) > 1 else 0):
+        rest = [t for at, t in enumerate(ends) if at != index]
+        yield with_net(program, lambda net, r=rest: vars(net).update(outputs=r))
+    if not isinstance(program.net.outputs, T) and len(ends) == 1:
+        yield with_net(program, lambda net: vars(net).update(outputs=ends[0]))
+    for path, net in nets(program.net):
+        if net.kind not in ("Small", "Sequential"):
+            for name in net.needed():
+                yield with_net(program, lambda root, p=path, n=name: skip_call(find(root, p), n))
+
+
+def with_net(program: Program, change: Callable[[Net], Any]) -> Program:
+    net = unified(copy.deepcopy(program.net))
+    change(net)
+    for _, inner in [*nets(net)]:
+        drop_unneeded(inner)
+    return dataclasses.replace(program, net=net)
+
+
+def skip_call(net: Net, name: str) -> None:
+    """Lets what reads a call read what the call reads."""
+    first = net.calls[name].tensors()[0]
+    net.redirect({T(name, index): first for index in range(4)})

@@ -9,67 +9,55 @@ import re
 import keras
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
-from hypothesis import strategies as st
 
 import programs
-from programedits import Choices, Edit, New
+from programedits import EDITS, Edit, New
 from programplans import Call, Layer, Net, Port, T
-from programs import Fault, Program, Run, Tally, judge, replay
+from programs import Fault, Program, Run, Tally, judge, replay, shrunk
 
 HUNTED = int(os.environ.get("RAMET_HUNT_PROGRAMS", "0"))
 """How many programs `make hunt` plays."""
 START = int(os.environ.get("RAMET_HUNT_SEED", "0"))
-PORTION = 100
-"""Each portion has a seed of its own, and goes on after a fault of the one before."""
+"""The seed of the first; each program has the next one."""
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
-def played(count: int, number: int, tally: Tally) -> None:
-    """Plays programs of one seed; raises the fault of the smallest that fails."""
-
-    @seed(number)
-    @settings(
-        max_examples=count,
-        database=None,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-        phases=[Phase.generate, Phase.shrink],
-        verbosity=Verbosity.quiet,
-        print_blob=False,
-        report_multiple_bugs=False,
-    )
-    @given(st.data())
-    def play(data):
-        programs.play(Choices(lambda strategy: data.draw(strategy)), tally)
-
-    play()
+def faults(start: int, count: int, tally: Tally, *, most: int) -> dict[str, list[int]]:
+    """Plays programs; returns the seeds of those that fail by fault, each fault printed once."""
+    found: dict[str, list[int]] = {}
+    for number in range(start, start + count):
+        try:
+            programs.play(number, tally)
+        except Exception as error:  # noqa: BLE001  all of them are what is hunted for
+            kind = re.sub(r"\d+", "N", f"{type(error).__name__}: {programs.classed(error)}")
+            found.setdefault(kind, []).append(number)
+            if len(found[kind]) == 1:
+                least = shrunk(error.program, error, 60) if hasattr(error, "program") else ""
+                print(f"\nRAMET_HUNT_SEED={number}: {error}\n\n{least}\n", flush=True)
+            if len(found) == most:
+                break
+    return found
 
 
 def test_programs_of_edits_agree_with_layers_called_by_hand():
     tally = Tally()
-    played(300, 0, tally)
+    found = faults(0, 300, tally, most=1)
+    assert not found, found
     edits, refused = sum(tally.edits.values()), sum(tally.refused.values())
     assert tally.programs > 200, tally
     assert refused < edits / 10, tally
-    assert len(tally.edits) > 15, f"some edits are never made: {tally}"
+    assert {*EDITS} == {*tally.edits}, f"some edits are never made: {tally}"
 
 
 @pytest.mark.skipif(not HUNTED, reason="`make hunt` plays many programs")
 @pytest.mark.timeout(0)
 def test_hunt():
-    tally, faults = Tally(), {}
-    for number in range(START, START + -(-HUNTED // PORTION)):
-        try:
-            played(min(PORTION, HUNTED), number, tally)
-        except Exception as error:  # noqa: BLE001  all of them are what is hunted for
-            kind = re.sub(r"\d+", "N", programs.classed(error))
-            print(f"\nseed {number}: {error}", *getattr(error, "__notes__", ()), flush=True)
-            faults.setdefault(kind, []).append(number)
+    tally = Tally()
+    found = faults(START, HUNTED, tally, most=50)
     print(tally)
-    found = "\n".join(f"{len(seeds)} times: {kind} (seeds {seeds})" for kind, seeds in faults.items())
-    assert not faults, found
+    lines = [f"{len(seeds)} times: {kind} (seeds {seeds[:9]})" for kind, seeds in found.items()]
+    assert not found, "\n".join(lines)
 
 
 # --- the judge can fail --------------------------------------------------------------
@@ -236,3 +224,32 @@ def test_a_program_that_is_written_down_can_be_played_again():
     }  # fmt: skip
     program = eval(text[text.index("Program(") : -1], names)  # noqa: S307  our own text
     replay(program)
+
+
+def test_a_program_is_shrunk_to_what_its_fault_needs():
+    edits = [
+        Edit("rename", {"path": (), "key": "gru", "at": "gru", "name": "new1"}),
+        Edit("bad_edit", {"at": "left"}),
+        Edit("prune_unused", {}),
+    ]
+
+    class BadEdit:
+        @staticmethod
+        def on_plan(state, at):
+            del state, at
+
+        @staticmethod
+        def on_graph(graph, at):
+            return graph.configure(at, activation="relu")
+
+    EDITS["bad_edit"] = BadEdit
+    try:
+        program = Program(network(), edits, ("twice",))
+        with pytest.raises(Fault, match="numbers") as caught:
+            replay(program)
+        least = shrunk(program, caught.value)
+    finally:
+        del EDITS["bad_edit"]
+    assert [edit.op for edit in least.edits] == ["bad_edit"]
+    assert least.checks == ()
+    assert {layer.kind for layer in least.net.layers.values()} <= {"Embedding", "Dense"}
