@@ -592,3 +592,108 @@ def test_a_function_sees_the_layer_as_it_was_edited():
     graph.configure("head", activation="tanh").replace("head", new, weights="grow")
     assert np.array_equal(seen[0][:, :3], array(model.get_layer("head").kernel))
     assert np.all(seen[0][:, 3:] == 0)
+
+
+# --- whole models, widened in one place ---
+
+
+def _unet(start):
+    down = layers.Conv2D(3, 3, name="wide", **PICTURE)(start)
+    x = layers.MaxPooling2D(name="pool")(down)
+    x = layers.Conv2D(4, 3, name="deep", **PICTURE)(x)
+    x = layers.Conv2DTranspose(2, 2, strides=2, name="up", **ZERO)(x)
+    x = layers.Concatenate(name="skip")([x, down, start])
+    return layers.Conv2D(2, 3, name="last", **PICTURE)(x)
+
+
+def _operations(start):
+    x = dense(3, "wide")(start)
+    y = keras.ops.concatenate([start, keras.ops.relu(x) * 2.0, x + 1.0 - 1.0], axis=-1)
+    y = keras.ops.transpose(y, (0, 2, 1))
+    return dense(2, "last")(layers.Flatten(name="flat")(y))
+
+
+def _pooled(start):
+    x = layers.Bidirectional(layers.GRU(3, return_sequences=True, **CELL), name="both")(start)
+    x = layers.Concatenate(name="join")([dense(3, "wide")(start), x])
+    x = keras.ops.mean(layers.Conv1D(4, 3, name="mix", **PICTURE)(x), axis=1, keepdims=True)
+    return dense(2, "last")(keras.ops.squeeze(x, axis=1))
+
+
+def _attention(start):
+    x = dense(3, "wide")(start)
+    x = layers.Attention(name="look")([start, layers.Concatenate(name="join")([x, start]), start])
+    return dense(2, "last")(layers.GlobalMaxPooling1D(name="pool")(x))
+
+
+def _spectral(start):
+    x = dense(3, "wide")(start)
+    x = layers.Concatenate(name="join")([x, start])
+    return layers.SpectralNormalization(dense(2, "inner"), name="last")(x)
+
+
+def _residual(start):
+    x = dense(4, "wide")(start)
+    for number in range(3):
+        y = layers.LeakyReLU(name=f"act_{number}")(x)
+        x = layers.Add(name=f"sum_{number}")([x, dense(4, f"res_{number}")(y)])
+    return dense(2, "last")(x)
+
+
+def _prelu(start):
+    x = layers.Concatenate(name="join")([dense(3, "wide")(start), start])
+    x = layers.PReLU(name="slopes")(x)
+    return dense(2, "last")(layers.Flatten(name="flat")(x))
+
+
+def _shared(start):
+    twice = dense(4, "twice")
+    wide = dense(3, "wide")
+    x = layers.Concatenate(name="join")([twice(wide(start)), twice(wide(start * 2.0))])
+    return dense(2, "last")(x)
+
+
+WHOLE = {
+    "unet": ((8, 8, 2), _unet, {"wide": {"filters": 5}, "deep": {}, "last": {}}),
+    "operations": ((4, 3), _operations, {"wide": {"units": 5}, "last": {}}),
+    "pooled": ((6, 3), _pooled, {"wide": {"units": 5}, "mix": {"filters": 6}, "last": {}}),
+    "attention": ((4, 3), _attention, {"wide": {"units": 4}, "last": {}}),
+    "residual": (
+        (5,),
+        _residual,
+        {"wide": {"units": 6}, **{f"res_{i}": {"units": 6} for i in range(3)}, "last": {}},
+    ),
+    "prelu": ((4, 3), _prelu, {"wide": {"units": 5}, "slopes": {}, "last": {}}),
+    "shared": ((5,), _shared, {"wide": {"units": 5}, "twice": {"units": 6}, "last": {}}),
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_whole_model_is_widened(name, reverse):
+    shape, body, edits = WHOLE[name]
+    start = keras.Input(shape, name="start")
+    model = scrambled(keras.Model(start, body(start)))
+    graph = ramet.trace(model)
+    order = [*edits.items()]
+    for layer, changes in reversed(order) if reverse else order:
+        graph = graph.configure(layer, weights="grow", **changes)
+    edited = computes_the_same(model, graph)
+    assert edited.count_params() > model.count_params()
+    # and back: what was added is cut off again
+    narrow = ramet.trace(edited)
+    for layer, changes in order:
+        config = model.get_layer(layer).get_config()
+        back = {key: config[key] for key in changes}
+        narrow = narrow.configure(layer, weights="grow", **back)
+    for old, new in zip(model.weights, narrow.build().weights, strict=True):
+        assert np.array_equal(array(old), array(new)), old.path
+
+
+def test_a_spectral_norm_grows_with_its_layer():
+    start = keras.Input((4,), name="start")
+    model = scrambled(keras.Model(start, _spectral(start)))
+    graph = ramet.trace(model).configure("wide", units=5, weights="grow")
+    edited = graph.configure("last", weights="grow").build()
+    old, new = (array(m.get_layer("last").layer.kernel) for m in (model, edited))
+    assert np.array_equal(new[[0, 1, 2, 5, 6, 7, 8]], old)

@@ -1,7 +1,5 @@
 """Recurrent layers, their cells, and layers around layers."""
 
-from typing import Any
-
 from ramet.bridge.growth.axes import Axes, Part, agreed, crossed, joined
 from ramet.bridge.growth.makers import channel_axis, kernel_space
 from ramet.bridge.growth.site import Made, Rule, Site, Slots, made_of
@@ -132,10 +130,11 @@ def _spectral(site: Site) -> Made:
     part = site.inside("layer", site.reads)
     inner = Site(part.layer, part.key, part.reads, site.shapes)
     made = made_of(inner)
-    weights: dict[str, Slots] = {}
-    kernel: Any = made.weights.get("kernel") or made.weights.get("embeddings")
-    if kernel:
-        weights["vector_u"] = (("one", site.fixed("one", 1)), kernel[-1])
+    # It tracks the weight of its layer that it divides as one of its own.
+    names = [name for name in ("kernel", "embeddings") if name in made.weights]
+    weights: dict[str, Slots] = {name: made.weights[name] for name in names}
+    if names:
+        weights["vector_u"] = (("one", site.fixed("one", 1)), made.weights[names[0]][-1])
     return Made(made.outputs, weights, {"layer": inner}, family="spectral")
 
 
