@@ -417,9 +417,9 @@ class EditedBuilder(Replayer):
             copied = isinstance(record.origin, keras.Layer) and record.changes is None
             whole = record.graph is None or not is_edited(record.graph)
             if copied and record.origin.built and whole:
-                both = (
-                    internals.all_layers(layer) for layer in (record.origin, self.layer(record))
-                )
+                made = self.layer(record)
+                self.copier.drain()  # An input that the new graph does without has no copy yet.
+                both = (internals.all_layers(layer) for layer in (record.origin, made))
                 for old, new in zip(*both, strict=True):
                     if id(new) not in seen:
                         seen.add(id(new))
