@@ -459,3 +459,9 @@ def test_masks_by_value_inside_a_nested_model():
         edited = ramet.trace(model).insert_before(at, Zeroed())
         assert np.array_equal(array(edited.build()(x)), array(expected))
         assert np.array_equal(array(edited.flatten().build()(x)), array(expected))
+
+
+def test_an_input_that_comes_back_brings_its_mask_back():
+    model, (a, b) = masked_model(), two_rows()
+    graph = ramet.trace(model).insert_after("a", Zeroed()).rewire("embed", 0, "a")
+    assert np.array_equal(array(graph.build()([a, b])), array(model([a, b])))

@@ -35,6 +35,7 @@ class EditedCalls:
         self._unmasked: dict[Ref, Any] = {}
         self._mask_makers = mask_makers(graph)
         self._used: set[int] = set()
+        self._passed: set[str] = set()
         # An input brings its mask by another input, not on the tensor that is passed in.
         self._masks_come_in = any(
             isinstance(spec.mask, Ref) and not call.args
@@ -52,6 +53,7 @@ class EditedCalls:
                 self._replay(call, clean=standing)
             elif call.name in written:
                 self._call(call, written)
+            self._passed.add(call.name)
         self._attach_masks([*self._unmasked])
         for ref in self._unmasked:
             message = (
@@ -74,10 +76,21 @@ class EditedCalls:
         if pairs is None or not all(self._is_alike(new, old) for new, old in pairs):
             return None
         first = id(node) not in self._used and record.apart == self._builder.home
-        clean = first and all(
+        clean = first and self._masks_stand(call) and all(
             self._tensors[new] is self._copy_of(old) for new, old in pairs if isinstance(new, Ref)
         )
         return clean if clean or self._passes_masks_on(call) else None
+
+    def _masks_stand(self, call: Call) -> bool:
+        """Whether the masks that a call's outputs had are there, as far as they come before it."""
+        if not call.refs:
+            return True  # An input brings its mask by another input.
+        for source, spec in zip(call.origin.tensors, call.outputs, strict=True):
+            if isinstance(spec.mask, Ref) and spec.mask.call in self._passed:
+                copy = self._copy_of(internals.get_keras_mask(source))
+                if copy is None or self._tensors.get(spec.mask) is not copy:
+                    return False
+        return True
 
     def _passes_masks_on(self, call: Call) -> bool:
         """Whether the masks of a call's outputs are those of its inputs, or there are none.
