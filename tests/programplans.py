@@ -315,6 +315,12 @@ INITIALIZED = {
 }
 
 
+COMPOSITE = {"Block", "MaskedBlock", "Bidirectional", "TimeDistributed", "MultiHeadAttention",
+             "LSTM", "GRU", "SimpleRNN"}  # fmt: skip
+"""Layers with parts. Frozen before they are built, they train their parts on TensorFlow, in
+plain Keras too, so they are frozen when they are built."""
+
+
 def initializer(seed: int) -> Any:
     return keras.initializers.RandomUniform(-0.7, 0.7, seed=seed)
 
@@ -330,7 +336,7 @@ def make_layer(layer: Layer, name: str) -> Any:
         kind, inner = options.pop("wrapped")
         options["layer"] = make_layer(Layer(kind, inner, layer.init), f"{name}_inner")
     made = (CUSTOM.get(layer.kind) or getattr(layers, layer.kind))(**options, name=name)
-    if not layer.trainable:
+    if not layer.trainable and layer.kind not in COMPOSITE:
         made.trainable = False
     return made
 
@@ -473,7 +479,7 @@ class Hand:
 
     def _remembered(self, layer: Layer, args: Any, kwargs: Any) -> list[Any]:
         """Calls a layer, or an operation, unless it was called on the same tensors before."""
-        # Attention takes the masks off its arguments, which `check_attention` lets be these.
+        # Attention takes the masks off its arguments, which `check_fair` lets be these.
         if self.memo is None or layer.kind == "UnitNormalization":
             return self._called(layer, args, kwargs)
         what = layer.kind if layer.is_operation else layer.uid
@@ -490,6 +496,7 @@ class Hand:
             live = make_layer(layer, f"hand_{layer.uid}")
             live(*args, **kwargs)
             self._settle(layer, live)
+            live.trainable = layer.trainable
             self._live[layer.uid] = live
         return keras.tree.flatten(self._live[layer.uid](*args, **kwargs))
 
