@@ -1,3 +1,4 @@
+# ruff: noqa: PLR0913, PLR0917  an edit has as many arguments as it has
 """Edits as data: each is drawn from a plan, made on the plan, and made on a ramet graph.
 
 The plan's side is a small account of what each edit promises, written without ramet. To
@@ -109,8 +110,8 @@ class State:
         found = []
         for path, net in nets(self.root):
             start = "".join(f"{key}/" for key in path)
-            for key in dict.fromkeys(net.calls[name].layer for name in net.needed()):
-                found.append(Spot(path, net, key, start + key))
+            keys = dict.fromkeys(net.calls[name].layer for name in net.needed())
+            found += [Spot(path, net, key, start + key) for key in keys]
         return found
 
     def calls(self) -> list["Spot"]:
@@ -485,7 +486,7 @@ def put(net: Net, calls: list[str], layer: Layer, key: str) -> None:
     net.layers[key] = layer
 
 
-def other_options(choose: Choices, layer: Layer) -> dict[str, Any] | None:
+def other_options(choose: Choices, layer: Layer) -> dict[str, Any] | None:  # noqa: C901  a table
     """Draws other options for a layer of the same kind."""
     kind, options = layer.kind, layer.options
     units = choose.pick([2, 3, 4, 5])

@@ -96,7 +96,7 @@ class Louder(layers.Layer):
         super().__init__(**kwargs)
         self.supports_masking = True
 
-    def call(self, x, training=False):
+    def call(self, x, training=None):
         return x * 1.5 if training else x + 0.0
 
 
@@ -413,7 +413,7 @@ def random_weights(live: Any, seed: int) -> None:
 # --- layers called by hand -----------------------------------------------------------
 
 
-class Invalid(Exception):
+class Invalid(Exception):  # noqa: N818  no error, but a plan to be left alone
     """The layers of a plan cannot be called one after the other."""
 
 

@@ -486,7 +486,7 @@ def snapshot(model: Any) -> list[Any]:
 # --- judging -------------------------------------------------------------------------
 
 
-class Fault(AssertionError):
+class Fault(AssertionError):  # noqa: N818  a fault of ramet's
     """What ramet built is not what the program says."""
 
     def __init__(self, kind: str, text: str) -> None:

@@ -34,7 +34,7 @@ def faults(start: int, count: int, tally: Tally, *, most: int) -> dict[str, list
             found.setdefault(kind, []).append(number)
             if len(found[kind]) == 1:
                 least = shrunk(error.program, error, 60) if hasattr(error, "program") else ""
-                print(f"\nRAMET_HUNT_SEED={number}: {error}\n\n{least}\n", flush=True)
+                print(f"\nRAMET_HUNT_SEED={number}: {error}\n\n{least}\n", flush=True)  # noqa: T201  for the hunter
             if len(found) == most:
                 break
     return found
@@ -55,7 +55,7 @@ def test_programs_of_edits_agree_with_layers_called_by_hand():
 def test_hunt():
     tally = Tally()
     found = faults(START, HUNTED, tally, most=50)
-    print(tally)
+    print(tally)  # noqa: T201  the same
     lines = [f"{len(seeds)} times: {kind} (seeds {seeds[:9]})" for kind, seeds in found.items()]
     assert not found, "\n".join(lines)
 
