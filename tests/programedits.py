@@ -17,6 +17,7 @@ from keras import ops
 import ramet
 from programplans import (
     COMPOSITE,
+    OPERATIONS,
     Call,
     Hand,
     Invalid,
@@ -29,21 +30,6 @@ from programplans import (
     random_weights,
     unique_name,
 )
-
-KNOWN = {
-    "mask maker reads another",  # Masks below come from what it read before.
-    "left behind",  # Layers that nothing needs any more leave their weights behind.
-    "rewrite below an edit",  # A raw ValueError: the dtype there is not known yet.
-    "replace a newcomer",  # What a second replacement takes over skips the first.
-    "add_output",  # What it builds can neither be saved nor trained.
-    "configure twice",  # The second time loses what the first grew or brought in.
-    "fit by position",  # On PyTorch, parts of other layers hand weights on by their numbers.
-    "freeze a composite",  # configure(trainable=False) leaves the weights inside free.
-    "grow a gate",  # LSTM and GRU: gates are mixed up.
-    "save a Small",  # A subclass with a config of its own is loaded unedited.
-    "unshare a model",  # The models are still edited together.
-}
-"""What is left out, since ramet is known to get it wrong; remove one to judge it."""
 
 RENAMING = {"rename", "prefix", "flatten", "unshare", "share", "replace"}
 
@@ -209,9 +195,7 @@ class New:
         """Returns the layer for a plan; tells the oracle the weights that it brings."""
         if self.shape is not None:
             hand.values[self.layer.uid] = self.live().get_weights()
-        layer = copy.copy(self.layer)
-        layer.newcomer = self.shape is None
-        return layer
+        return copy.copy(self.layer)
 
 
 def is_int(value: Any) -> bool:
@@ -382,8 +366,6 @@ class Remove:
         other = None
         if len(names) == 1 and (arity > 1 or choose.flag(4)):
             found = [p for p in state.tensors() if p.net is spot.net]
-            if "reconnect in nested" in KNOWN and spot.path:
-                return None
             picked = [choose.pick(found) for _ in range(arity)]
             other = ([p.tensor for p in picked], [p.text.rpartition("/")[2] for p in picked])
         return {"path": spot.path, "names": names, "at": spot.text, "reconnect": other}
@@ -430,8 +412,6 @@ class Replace:
         call = spot.net.calls[names[0]]
         layer = spot.layer
         policy = choose.pick(["fit", "fit", "grow", "fresh", "tile"])
-        if "replace a newcomer" in KNOWN and layer.newcomer and layer.inherits is not None:
-            return None
         same_name = choose.flag(4) and "#" not in spot.text and not layer.is_operation
         name = spot.layer_key if same_name else state.name()
         if layer.net is None and not layer.is_operation and choose.flag():
@@ -444,8 +424,6 @@ class Replace:
         if len(call.tensors()) != 1 or layer.kind in CONSTANT:
             return None
         new = draw_new(choose, state, state.hand.found[spot.net.uid, call.tensors()[0]])
-        if "fit by position" in KNOWN and (layer.net is not None or layer.kind in COMPOSITE):
-            policy = "fresh"
         return new and {"path": spot.path, "names": names, "at": spot.text,
                         "new": New(new.layer, name, new.shape), "policy": policy}  # fmt: skip
 
@@ -456,9 +434,6 @@ class Replace:
         made = new.into(state.hand)
         if new.shape is None and old.net is None and not old.is_operation:
             made.inherits = (old.uid, policy)
-            if old.newcomer:  # It was never built, so it has nothing to hand on of its own.
-                heir = old.inherits is not None and old.inherits[1] != "fresh"
-                made.inherits = (old.inherits[0], policy) if heir else None
         holders = [(net, names)]
         if "#" not in at:
             holders = [(other, other.calls_of(key)) for other, key in state.holders(old)]
@@ -486,7 +461,7 @@ def put(net: Net, calls: list[str], layer: Layer, key: str) -> None:
     net.layers[key] = layer
 
 
-def other_options(choose: Choices, layer: Layer) -> dict[str, Any] | None:  # noqa: C901  a table
+def other_options(choose: Choices, layer: Layer) -> dict[str, Any] | None:
     """Draws other options for a layer of the same kind."""
     kind, options = layer.kind, layer.options
     units = choose.pick([2, 3, 4, 5])
@@ -501,8 +476,7 @@ def other_options(choose: Choices, layer: Layer) -> dict[str, Any] | None:  # no
         found = [{"activation": "sigmoid"}]
     elif kind in ("LSTM", "GRU", "SimpleRNN"):
         found = [{"go_backwards": True}, {"activation": "relu"}]
-        if kind == "SimpleRNN" or "grow a gate" not in KNOWN:
-            found.append({"units": units})
+        found.append({"units": units})
     elif kind == "Conv1D":
         found = [{"activation": "relu"}, {"filters": units}]
     elif kind == "Dropout":
@@ -586,11 +560,7 @@ class Configure:
             return None
         spot = choose.pick(spots)
         layer = spot.layer
-        if "configure twice" in KNOWN and layer.inherits is not None:
-            return None
         if choose.flag(3):
-            if "freeze a composite" in KNOWN and layer.kind in COMPOSITE:
-                return None
             return {"path": spot.path, "key": spot.key, "at": spot.text, "policy": "fit",
                     "changes": {"trainable": not layer.trainable}}  # fmt: skip
         changes = other_options(choose, layer)
@@ -613,10 +583,119 @@ def configure(state: State, layer: Layer, policy: str, changes: dict[str, Any]) 
     changes = dict(changes)
     trainable = changes.pop("trainable", layer.trainable)
     new = layer.changed(policy, options={**layer.options, **changes}, trainable=trainable)
-    if layer.newcomer:
-        new.inherits = layer.inherits
     for net, key in state.holders(layer):
         net.layers[key] = new
+
+
+@edit
+class Freeze:
+    """Also `unfreeze`, of one layer, of a nested model, or of all."""
+
+    @staticmethod
+    def draw(choose: Choices, state: State):
+        spots = [s for s in state.layers() if not s.layer.is_operation]
+        if choose.flag(5):
+            return {"path": (), "key": None, "at": None, "trainable": choose.flag()}
+        if not spots:
+            return None
+        spot = choose.pick(spots)
+        return {"path": spot.path, "key": spot.key, "at": spot.text, "trainable": choose.flag()}
+
+    @staticmethod
+    def on_plan(state: State, path, key, at, trainable) -> None:
+        net = find(state.root, path)
+        start = net if at is None else net.layers[key]
+        for layer in plain_layers(start):
+            if layer.trainable != trainable:
+                configure(state, layer, "fit", {"trainable": trainable})
+
+    @staticmethod
+    def on_graph(graph, path, key, at, trainable):
+        del path, key
+        return graph.unfreeze(at) if trainable else graph.freeze(at)
+
+
+def plain_layers(start: Net | Layer) -> list[Layer]:
+    """Lists the layers of a plan, or of a layer that may be one, without those that are plans."""
+    if isinstance(start, Layer):
+        return plain_layers(start.net) if start.net is not None else [start]
+    found = [layer for inner in start.layers.values() for layer in plain_layers(inner)]
+    return [
+        layer for layer in {layer.uid: layer for layer in found}.values() if not layer.is_operation
+    ]
+
+
+FUNCTIONS = ("relu", "plus", "flip")
+"""Operations that are given as functions."""
+
+
+@edit
+class InsertFunction:
+    @staticmethod
+    def draw(choose: Choices, state: State):
+        place = pick_place(choose, state)
+        value = state.value(place)
+        if is_int(value) or is_bool(value):
+            return None
+        return {**place_args(place), "kind": choose.pick(FUNCTIONS), "name": state.name()}
+
+    @staticmethod
+    def on_plan(state: State, path, tensor, at, kind, name) -> None:
+        del at
+        net = find(state.root, path)
+        net.layers[name] = Layer(kind)
+        net.calls[name] = Call(name, [tensor])
+        net.redirect({tensor: T(name)}, but=name)
+
+    @staticmethod
+    def on_graph(graph, path, tensor, at, kind, name):
+        del tensor
+        return named(graph, graph.insert_after(at, OPERATIONS[kind]), path, name)
+
+
+@edit
+class ReplaceByFunction:
+    @staticmethod
+    def draw(choose: Choices, state: State):
+        spots = [s for s in state.calls() if len(s.net.calls[s.key].tensors()) == 1]
+        if not spots:
+            return None
+        spot = choose.pick(spots)
+        value = state.hand.found[spot.net.uid, spot.net.calls[spot.key].tensors()[0]]
+        if is_int(value) or is_bool(value) or len(spot.names) != 1:
+            return None
+        return {
+            "path": spot.path,
+            "call": spot.key,
+            "at": spot.text,
+            "kind": choose.pick(FUNCTIONS),
+            "name": state.name(),
+        }
+
+    @staticmethod
+    def on_plan(state: State, path, call, at, kind, name) -> None:
+        del at
+        net = find(state.root, path)
+        tensor = net.calls[call].tensors()[0]
+        net.layers[name] = Layer(kind)
+        net.calls[name] = Call(name, [tensor])
+        net.redirect({T(call): T(name)}, but=name)
+        del net.calls[call]
+        net.forget_unused()
+
+    @staticmethod
+    def on_graph(graph, path, call, at, kind, name):
+        del call
+        return named(graph, graph.replace(at, OPERATIONS[kind]), path, name)
+
+
+def named(before: Any, after: Any, path: Any, name: str) -> Any:
+    """Gives the operation that an edit brought into a graph its name in the plan."""
+    graphs = [before, after]
+    for key in path:
+        graphs = [graph.layers[key].graph for graph in graphs]
+    found = [key for key in graphs[1].layers if key not in graphs[0].layers]
+    return after.rename({"/".join([*path, found[0]]): name})
 
 
 @edit
@@ -761,8 +840,6 @@ class Unshare:
             for s in state.layers()
             if len(s.net.calls_of(s.key)) > 1 and not s.layer.options.get("tied")
         ]
-        if "unshare a model" in KNOWN:
-            spots = [s for s in spots if s.layer.net is None]
         if not spots:
             return None
         spot = choose.pick(spots)
@@ -954,8 +1031,6 @@ class SelectConfigure:
             ("Dropout", {"rate": 0.2}),
         ])  # fmt: skip
         found = [s.layer for s in state.layers() if s.layer.kind == kind]
-        if "configure twice" in KNOWN and any(layer.inherits for layer in found):
-            return None
         return {"kind": kind, "changes": changes} if found else None
 
     @staticmethod
@@ -1017,7 +1092,7 @@ class Rewrite:
     @staticmethod
     def draw(choose: Choices, state: State):
         kinds = {"Activation", "relu"} & {s.layer.kind for s in state.layers()}
-        if not kinds or ("rewrite below an edit" in KNOWN and state.touched):
+        if not kinds:
             return None
         kind = choose.pick(sorted(kinds))
         if sum(s.layer.kind == kind for s in state.calls()) > 1:  # Which is which is not told.

@@ -120,7 +120,7 @@ class Replacement:
                 f"{parameters}; let both take as many"
             )
             raise OptionError(message)
-        self._function = function
+        self._function, self._graph = function, graph
         self._wants_match = "match" in inspect.signature(function).parameters
         self._own = {
             id(layer.origin): layer
@@ -143,7 +143,7 @@ class Replacement:
             layers: The layers that were matched, by their names in the pattern.
             live: Returns the live layer for such a name.
         """
-        inputs = [input_like(spec) for spec in specs]
+        inputs = [input_like(spec, self._graph) for spec in specs]
         extra = {}
         if self._wants_match:
             extra["match"] = {key: self._copy_of(layer, key, live) for key, layer in layers.items()}

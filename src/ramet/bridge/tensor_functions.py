@@ -25,7 +25,7 @@ def traced(function: TensorFunction, inner: Graph, args: Tree, kwargs: dict[str,
     """
     refs = [*dict.fromkeys(leaf for leaf in leaves((args, kwargs)) if isinstance(leaf, Ref))]
     specs = Inferred(inner).specs(inner, refs)
-    inputs = {ref: input_like(spec) for ref, spec in zip(refs, specs, strict=True)}
+    inputs = {ref: input_like(spec, inner) for ref, spec in zip(refs, specs, strict=True)}
     filled = map_tree(lambda leaf: inputs.get(leaf) if isinstance(leaf, Ref) else leaf, (args, {}))
     accepted = {
         key: map_tree(lambda leaf: inputs[leaf] if isinstance(leaf, Ref) else leaf, value)
@@ -84,10 +84,15 @@ def all_layers(graph: Graph) -> list[Layer]:
     return found
 
 
-def input_like(spec: Spec) -> Any:
-    """Return a symbolic input like a tensor of a graph."""
+def input_like(spec: Spec, graph: Graph) -> Any:
+    """Return a symbolic input like a tensor of a graph.
+
+    Keras takes the product of a tensor and a number for sparse. No tensor is, unless an input is.
+    """
+    starts = [graph.calls[ref.call].outputs[ref.index] for ref in leaves(graph.inputs)]
+    sparse = spec.sparse and any(start.sparse for start in starts)
     kinds = {"ragged": True} if spec.ragged else {}
-    return keras.Input(batch_shape=spec.shape, dtype=spec.dtype, sparse=spec.sparse, **kinds)
+    return keras.Input(batch_shape=spec.shape, dtype=spec.dtype, sparse=sparse, **kinds)
 
 
 def _check_foreign(graph: Graph, own: Mapping[int, Layer], what: str) -> None:

@@ -52,7 +52,7 @@ def replace_layer(graph: "Graph", path: str, given: Given, weights: str) -> "Gra
         new,
         inherits=_weights_of(old),
         place=(inner, key),
-        earlier=old if old.is_changed else None,
+        earlier=_earlier(inner, key),
         weights=weights,
         edit=edit,
     )
@@ -141,7 +141,7 @@ def configure_layer(graph: "Graph", path: str, changes: Mapping[str, Any], weigh
             changes=merged,
             weights=weights,
             place=(target, key),
-            earlier=record if record.is_changed else None,
+            earlier=_earlier(target, key),
             edit=edit,
         )
         return target.changed(layers=target.parts("layers") | {key: new})
@@ -368,6 +368,14 @@ def _with_free_name(graph: "Graph", new: Layer, *, freed: str | None = None) -> 
     if new.name in taken and is_automatic(new.name, new.kind):
         return dataclasses.replace(new, name=next_free(new.name, taken))
     return new
+
+
+def _earlier(graph: "Graph", key: str) -> Layer | None:
+    """Returns what a layer is before an edit, if its weights are only known once it is built."""
+    record = graph.layers[key]
+    if not record.is_changed:
+        return None
+    return record if record.place is not None else dataclasses.replace(record, place=(graph, key))
 
 
 def _weights_of(old: Layer) -> Any:

@@ -165,7 +165,10 @@ def _inline_call(
 
     # A mask comes in by the outer tensors, and what it does inside is not recorded.
     masked = any(draft.calls[ref.call].outputs[ref.index].mask is not None for ref in given)
-    last = call.refs[-1].call if call.refs else None
+    # Where the call stood, so that the calls of a shared layer inside keep their order.
+    known = [*draft.calls]
+    at = known.index(call.name)
+    last = known[at - 1] if at else None
     for item in moved:
         key = names[cast("str", item.layer)]
         extra = _context(graph, call, item, draft.layers[key])

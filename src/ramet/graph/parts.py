@@ -145,8 +145,9 @@ class Layer:
 
     @property
     def is_changed(self) -> bool:
-        """Whether its weights are those of another layer, or of itself before an edit."""
-        return self.changes is not None or (self.inherits is not None and not self.is_complete)
+        """Whether its weights are only known once the graph is built."""
+        is_new = self.brought or self.inherits is not None
+        return self.changes is not None or (is_new and not self.is_complete)
 
     @property
     def identity(self) -> tuple[int, int]:
