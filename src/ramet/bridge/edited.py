@@ -35,7 +35,7 @@ from ramet.bridge.training import carry_flags, check_flags, set_flags
 from ramet.bridge.transfer import take_over_adapted
 from ramet.graph import Call, Graph, Layer, Ref
 from ramet.graph.locate import layer_paths
-from ramet.graph.reach import pruned_throughout
+from ramet.graph.stale import ready_to_build
 from ramet.graph.tree import map_tree, same_shape
 
 _LATER = 10**9
@@ -44,7 +44,7 @@ _LATER = 10**9
 
 def build_edited(graph: Graph, *, weights: str, seed: int | None, name: str) -> Any:
     """Makes a model of a graph that was edited after it had been traced."""
-    return build_with(pruned_throughout(graph), weights, seed, name)[0]
+    return build_with(ready_to_build(graph), weights, seed, name)[0]
 
 
 def build_with(

@@ -76,8 +76,14 @@ class EditedCalls:
         if pairs is None or not all(self._is_alike(new, old) for new, old in pairs):
             return None
         first = id(node) not in self._used and record.apart == self._builder.home
-        clean = first and self._masks_stand(call) and all(
-            self._tensors[new] is self._copy_of(old) for new, old in pairs if isinstance(new, Ref)
+        clean = (
+            first
+            and self._masks_stand(call)
+            and all(
+                self._tensors[new] is self._copy_of(old)
+                for new, old in pairs
+                if isinstance(new, Ref)
+            )
         )
         return clean if clean or self._passes_masks_on(call) else None
 

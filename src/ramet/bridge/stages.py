@@ -17,7 +17,8 @@ from ramet.bridge.reconfigure import reconfigured
 from ramet.bridge.transfer import Taken, take_over
 from ramet.graph import Graph, Layer, Ref
 from ramet.graph.locate import calls_of_layer
-from ramet.graph.reach import pruned, unsettled_calls
+from ramet.graph.reach import unsettled_calls
+from ramet.graph.stale import ready_to_build
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ def _built(graph: Graph, key: str, stages: Stages) -> Stage:
 
     record = graph.layers[key]
     ends = [Ref(call.name) for call in calls_of_layer(graph, key)]
-    above = pruned(dataclasses.replace(graph, outputs=ends, origin=Live()))
+    above = ready_to_build(dataclasses.replace(graph, outputs=ends, origin=Live()))
     builder = EditedBuilder("share", above, stages)
     EditedCalls(builder, above).make()
     builder.finish()

@@ -3,7 +3,7 @@
 import dataclasses
 from typing import TYPE_CHECKING
 
-from ramet.graph.parts import Call, Layer, Ref
+from ramet.graph.parts import Call, Ref
 from ramet.graph.tree import leaves
 
 if TYPE_CHECKING:
@@ -80,28 +80,6 @@ def unsettled_calls(graph: "Graph") -> set[str]:
         if edited or any(ref.call in found for ref in call.written_refs):
             found.add(call.name)
     return found
-
-
-def pruned_throughout(graph: "Graph") -> "Graph":
-    """Prunes a graph and those nested in it.
-
-    Costs O(calls). A graph in which everything is needed is returned as it is.
-    """
-    return _pruned_throughout(graph, {})
-
-
-def _pruned_throughout(graph: "Graph", done: dict[int, "Graph"]) -> "Graph":
-    if id(graph) not in done:
-        found = pruned(graph)
-        renewed: dict[str, Layer] = {}
-        for key, layer in found.layers.items():
-            inner = None if layer.graph is None else _pruned_throughout(layer.graph, done)
-            if inner is not layer.graph:
-                renewed[key] = dataclasses.replace(layer, graph=inner)
-        done[id(graph)] = (
-            found.changed(layers=found.parts("layers") | renewed) if renewed else found
-        )
-    return done[id(graph)]
 
 
 def pruned(graph: "Graph") -> "Graph":
