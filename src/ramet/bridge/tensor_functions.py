@@ -36,7 +36,8 @@ def traced(function: TensorFunction, inner: Graph, args: Tree, kwargs: dict[str,
 
     def call() -> Any:
         try:
-            return function.function(*filled[0], **accepted)
+            with internals.fresh_names():
+                return function.function(*filled[0], **accepted)
         except Exception as error:
             raise _told(function, error, shapes) from error
 
