@@ -10,12 +10,15 @@ PYTHON ?=
 # What `make test` runs, and further arguments for pytest: make test BACKENDS=jax ARGS="-k clone"
 BACKENDS ?= jax tensorflow torch
 ARGS ?=
+# How many processes share the tests of one backend; `auto` is one for each core.
+WORKERS ?= auto
 # What `make test` runs again without the part in C, if there are no further arguments.
 OF_COPIER := tests/bridge tests/test_clone.py tests/test_clone_exact.py tests/test_clone_hunted.py tests/test_hunted.py
 # Anything here makes `make bench` a short one.
 QUICK ?=
 
 VENV := .venv
+PYTEST = $(VENV)/bin/python -m pytest -n $(WORKERS) --dist worksteal
 DEMO_VENV := .venv-demo
 OLDEST_VENV := .venv-oldest
 LOGS := build/test
@@ -60,13 +63,13 @@ test: $(VENV)/.stamp ## run the tests on every backend
 	@mkdir -p $(LOGS); rm -f $(LOGS)/*.log; failed=""; select=""; \
 	for backend in $(BACKENDS); do \
 	    echo; echo "== $$backend"; \
-	    KERAS_BACKEND=$$backend $(VENV)/bin/python -m pytest -m "$$select" $(ARGS) \
+	    KERAS_BACKEND=$$backend $(PYTEST) -m "$$select" $(ARGS) \
 	        2>&1 | tee $(LOGS)/$$backend.log || failed="$$failed $$backend"; \
 	    select="not backend_free"; \
 	done; \
 	if $(if $(ARGS),false,true); then \
 	    echo; echo "== the copier in Python"; \
-	    RAMET_PURE_PYTHON=1 KERAS_BACKEND=$(lastword $(BACKENDS)) $(VENV)/bin/python -m pytest $(OF_COPIER) \
+	    RAMET_PURE_PYTHON=1 KERAS_BACKEND=$(lastword $(BACKENDS)) $(PYTEST) $(OF_COPIER) \
 	        2>&1 | tee $(LOGS)/python.log || failed="$$failed python"; \
 	fi; \
 	echo; echo "== summary"; \

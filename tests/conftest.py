@@ -38,9 +38,12 @@ def _quick_compiler(tmp_path_factory: pytest.TempPathFactory) -> None:
         return
     import jax
 
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent  # All workers have it in common.
     for name, value in {
         "jax_disable_most_optimizations": True,
-        "jax_compilation_cache_dir": str(tmp_path_factory.mktemp("jax")),
+        "jax_compilation_cache_dir": str(folder / "jax"),
         "jax_persistent_cache_min_compile_time_secs": 0.0,
         "jax_persistent_cache_min_entry_size_bytes": -1,
     }.items():

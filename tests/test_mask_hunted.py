@@ -89,7 +89,8 @@ def test_a_nested_sequential_model_takes_a_shorter_sequence():
 
 def test_what_a_nested_sequential_model_cannot_take_is_said():
     graph = ramet.trace(nested_sequential()).insert_after("masking", layers.Dense(5))
-    with pytest.raises(ramet.GraphError, match=r"'inside' .* of 'nested' cannot take \(None, 6, 5\)"):
+    message = r"'inside' .* of 'nested' cannot take \(None, 6, 5\)"
+    with pytest.raises(ramet.GraphError, match=message):
         graph.build()
 
 
