@@ -14,80 +14,28 @@ from typing import Any
 import keras
 
 from ramet.bridge import internals
-from ramet.bridge.copies import duplicate, seeded
+from ramet.bridge.copies import duplicate
 from ramet.bridge.editedcalls import EditedCalls
 from ramet.bridge.fresh import refresh
 from ramet.bridge.inheritance import Inheritance
 from ramet.bridge.live import is_edited, live_of
-from ramet.bridge.model_class import settle_class
 from ramet.bridge.reconfigure import reconfigured
 from ramet.bridge.replay import Replayer
 from ramet.bridge.resize import new_shapes, refuse_sizes, resized
 from ramet.bridge.settle import (
     NOT_COMPILED,
-    check_function,
     check_layer_name,
     compile_alike,
-    name_apart,
 )
 from ramet.bridge.stages import Stages
-from ramet.bridge.training import carry_flags, check_flags, set_flags
+from ramet.bridge.training import carry_flags
 from ramet.bridge.transfer import take_over_adapted
 from ramet.graph import Call, Graph, Layer, Ref
 from ramet.graph.locate import layer_paths
-from ramet.graph.stale import ready_to_build
 from ramet.graph.tree import map_tree, same_shape
 
 _LATER = 10**9
 """Calls of edited graphs come after those that have their recorded numbers."""
-
-
-def build_edited(graph: Graph, *, weights: str, seed: int | None, name: str) -> Any:
-    """Makes a model of a graph that was edited after it had been traced."""
-    return build_with(ready_to_build(graph), weights, seed, name)[0]
-
-
-def build_with(
-    graph: Graph, weights: str, seed: int | None, name: str
-) -> "tuple[Any, EditedBuilder]":
-    """Build a pruned graph; return the model, and the builder that knows what became of what."""
-    with internals.distributed_like(_variables_of(graph)):
-        return _build_there(graph, weights, seed, name)
-
-
-def _variables_of(graph: Graph) -> Iterator[Any]:
-    """Yields the variables of the layers that a graph was made of."""
-    layers = (r.origin for r in graph.layers.values() if isinstance(r.origin, keras.Layer))
-    for layer in layers:
-        for part in internals.all_layers(layer):
-            yield from internals.layer_state(part)
-
-
-def _build_there(
-    graph: Graph, weights: str, seed: int | None, name: str
-) -> "tuple[Any, EditedBuilder]":
-    live = live_of(graph)
-    if weights == "share":
-        check_flags(r for _, inner in all_graphs(graph) for r in inner.layers.values())
-    with seeded(seed):
-        builder = EditedBuilder(weights, graph)
-        made = builder.whole() if live.model is not None else builder.part(name)
-        builder.settle()
-    set_flags(graph, builder.layer, made)
-    for model in builder.edited_models(made):
-        settle_class(model)
-    vars(made)["name"] = name
-    name_apart(made, builder.ids())
-    check_function(made, "rename one of them")
-    internals.name_outputs(internals.functional_of(made))
-    internals.list_parameters(made)
-    builder.compile_nested()
-    if live.graph is not None and same_shape(live.graph.outputs, graph.outputs):
-        heirs = builder.heirs(made)
-        builder.optimizer = compile_alike(live.model, made, builder.copier, heirs)
-    elif getattr(live.model, "optimizer", None) is not None:
-        builder.optimizer = "none: with other outputs, the new model is not compiled"
-    return made, builder
 
 
 def all_graphs(graph: Graph, home: int = 0) -> Iterator[tuple[int, Graph]]:

@@ -102,9 +102,9 @@ def set_flags(graph: Graph, made: Made, model: Any) -> None:
 
 def _set_inside(graph: Graph, made: Made, known: set[int]) -> None:
     for record in graph.layers.values():
-        layer = made(record)
-        if not isinstance(layer, keras.Layer):
+        if not isinstance(record.origin, keras.Layer) or record.kind == "InputLayer":
             continue
+        layer = made(record)
         if record.trainable is not None:
             layer.trainable = record.trainable
         elif is_new(record, known) and layer.trainable != record.origin.trainable:
@@ -119,9 +119,9 @@ def _thaw(graph: Graph, made: Made, known: set[int], model: Any) -> None:
     if model.trainable or not trains_by_edit(graph, known):
         return
     for record in graph.layers.values():
-        layer = made(record)
         old = record.trainable is None and not is_new(record, known)
         trains_inside = record.graph is not None and trains_by_edit(record.graph, known)
-        if old and not trains_inside and isinstance(layer, keras.Layer):
-            layer.trainable = False
+        has_flag = isinstance(record.origin, keras.Layer) and record.kind != "InputLayer"
+        if old and has_flag and not trains_inside:
+            made(record).trainable = False
     internals.set_own_flag(model, trainable=True)

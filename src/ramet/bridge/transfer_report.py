@@ -1,7 +1,7 @@
 """What became of every variable, told by building a graph."""
 
 from ramet.bridge import internals
-from ramet.bridge.edited import build_with
+from ramet.bridge.build import build_edited
 from ramet.bridge.live import is_edited, live_of
 from ramet.bridge.settle import NOT_COMPILED
 from ramet.graph import Graph
@@ -13,7 +13,7 @@ def transfer_report(graph: Graph, weights: str = "copy") -> TransferReport:
     """Builds a graph and tells what became of every variable."""
     if not is_edited(graph):
         return _unedited_report(graph, weights)
-    made, builder = build_with(ready_to_build(graph), weights, None, graph.name)
+    made, builder = build_edited(ready_to_build(graph), weights, None, graph.name)
     transfers = tuple(builder.inheritance.transfers(made))
     return TransferReport(graph.name, transfers, builder.optimizer)
 
