@@ -141,6 +141,13 @@ def test_flags_of_inner_layers_survive_a_new_configuration():
     assert steps[0] == steps[1]
 
 
+def test_the_journal_says_that_what_takes_the_place_of_a_frozen_layer_trains():
+    graph = ramet.trace(model()).freeze("bn")
+    journal = graph.replace("bn", layers.GroupNormalization(2, name="gn")).journal
+    assert "by GroupNormalization 'gn', which trains as the frozen one did not" in str(journal)
+    assert "which trains" not in str(graph.replace("head", layers.Dense(2, name="h")).journal)
+
+
 def test_selections_freeze():
     graph = ramet.trace(model()).select(kind=layers.Dense).freeze()
     assert "freeze 3 layers by kind=Dense" in str(graph.journal)

@@ -11,6 +11,7 @@ from ramet.graph.freeze import flagged, layer_at
 from ramet.graph.given import Given, TensorFunction, put, replace_call, resolve
 from ramet.graph.locate import (
     calls_of_layer,
+    check_not_input,
     descend,
     find_call,
     find_layer,
@@ -19,11 +20,10 @@ from ramet.graph.locate import (
     named_call,
     place_text,
 )
-from ramet.graph.names import counted, is_automatic, next_free, unique_name
+from ramet.graph.names import is_automatic, next_free, shown, unique_name
 from ramet.graph.nested import edit_everywhere, edit_inside
 from ramet.graph.parts import POLICIES, Call, Edit, Layer, Ref
-from ramet.graph.reach import written_calls
-from ramet.graph.tree import leaves
+from ramet.graph.remove import check_mask_unused
 
 if TYPE_CHECKING:
     from ramet.graph.core import Graph
@@ -39,13 +39,14 @@ def replace_layer(graph: "Graph", path: str, given: Given, weights: str) -> "Gra
     one = named_call(inner, name)
     key = find_layer(inner, name) if one is None else cast("str", one.layer)
     old = inner.layers[key]
-    _check_not_input(inner, old, "replaced; use with_inputs")
+    check_not_input(inner, old, "replaced; use with_inputs")
     whole = one is None or len(calls_of_layer(inner, key)) == 1
     new = _resolved(graph, given, old, f"what replaces '{path}'")
     if isinstance(new, TensorFunction):
         return _replace_by_function(graph, path, new, old, one)
     new = _with_free_name(inner, new, freed=key if whole else None)
-    edit = Edit(f"replace '{path}' ({old.kind}) by {_described(graph, new)}")
+    thawed = ", which trains as the frozen one did not" if _trains_instead(old, new) else ""
+    edit = Edit(f"replace '{path}' ({old.kind}) by {_described(graph, new)}{thawed}")
     if new.is_complete:
         weights = "fresh"  # It brings its own.
     new = dataclasses.replace(
@@ -77,7 +78,7 @@ def _replace_by_function(
     edit = Edit(f"replace '{path}' ({old.kind}) by {new.text}")
 
     def replaced(target: "Graph", call: Call) -> "Graph":
-        _check_mask_unused(target, call)
+        check_mask_unused(target, call)
         return replace_call(target, call.name, new, edit)
 
     def change(target: "Graph", key: str) -> "Graph":
@@ -116,14 +117,14 @@ def configure_layer(graph: "Graph", path: str, changes: Mapping[str, Any], weigh
     check_policy(weights)
     _, inner, name = descend(graph, path)
     old = inner.layers[find_layer(inner, name)]
-    _check_not_input(inner, old, "configured; use with_inputs")
+    check_not_input(inner, old, "configured; use with_inputs")
     if not changes and weights == "fit":
         message = f"no arguments for '{path}'; name those that are to change, such as units=3"
         raise OptionError(message)
     trainable = changes.get("trainable")
     rest = {key: value for key, value in changes.items() if key != "trainable"}
     graph.live_origin().check_changes(old, changes)
-    shown = ", ".join(f"{key}={_shown(value)}" for key, value in changes.items())
+    shown = ", ".join(f"{key}={shown(value)}" for key, value in changes.items())
     kept = "" if weights == "fit" else f", weights={weights!r}"
     edit = Edit(f"configure '{path}' ({old.kind}): {shown or 'made again'}{kept}")
 
@@ -188,89 +189,6 @@ def insert_on(graph: "Graph", path: str, argument: "int | str | None", given: Gi
         return draft.done()
 
     return with_entry(edit_inside(graph, models, edit, change), edit)
-
-
-def remove(graph: "Graph", path: str, reconnect: Any = None) -> "Graph":
-    """Takes a layer out; its readers read what it read, or what `reconnect` says."""
-    models, inner, name = descend(graph, path)
-    one = named_call(inner, name)
-    old = inner.layers[find_layer(inner, name) if one is None else cast("str", one.layer)]
-    _check_not_input(inner, old, "removed; use extract")
-    instead = "" if reconnect is None else f", reconnecting {_shown(reconnect)}"
-    edit = Edit(f"remove '{path}' ({old.kind}){instead}")
-    detour = None
-    if reconnect is not None:
-        detour = [find_tensor_beside(graph, models, item) for item in leaves(reconnect)]
-
-    def without(target: "Graph", calls: list[Call]) -> "Graph":
-        mapping: dict[Ref, Ref] = {}
-        for call in calls:
-            _check_mask_unused(target, call)
-            for index, ref in enumerate(_detour(call, detour, path)):
-                mapping[Ref(call.name, index)] = ref
-        draft = Draft(target, edit)
-        draft.redirect({ref: _end(ref, mapping) for ref in mapping})
-        draft.forget({call.name for call in calls})
-        return draft.done()
-
-    if one is not None:
-        changed = edit_inside(graph, models, edit, lambda target: without(target, [one]))
-    elif reconnect is not None:
-        calls = calls_of_layer(inner, find_layer(inner, name))
-        changed = edit_inside(graph, models, edit, lambda target: without(target, calls))
-    else:
-        changed = edit_everywhere(
-            graph, old, edit, lambda target, key: without(target, calls_of_layer(target, key))
-        )
-    return with_entry(changed, edit)
-
-
-def _end(ref: Ref, mapping: dict[Ref, Ref]) -> Ref:
-    """Follows detours to a tensor that stays."""
-    met: set[Ref] = set()
-    while ref in mapping and ref not in met:
-        met.add(ref)
-        ref = mapping[ref]
-    return ref
-
-
-def _detour(call: Call, reconnect: list[Ref] | None, path: str) -> list[Ref]:
-    """Returns what the readers of each output of a call are to read instead."""
-    count = len(call.outputs)
-    if reconnect is not None:
-        if len(reconnect) != count:
-            message = (
-                f"'{path}' has {count} outputs, but reconnect names {len(reconnect)} tensors; name "
-                "one for each"
-            )
-            raise GraphError(message)
-        for ref in reconnect:
-            if ref.call == call.name:
-                message = f"'{path}' cannot be reconnected to itself; name another tensor"
-                raise GraphError(message)
-        return reconnect
-    inputs = list(dict.fromkeys(call.written_refs))
-    if len(inputs) != 1 or count != 1:
-        message = (
-            f"'{path}' takes {counted(len(inputs), 'tensor')} and gives {count}, so it is unclear "
-            "what its readers read without it; say reconnect='<tensor>'"
-        )
-        raise GraphError(message)
-    return inputs
-
-
-def _check_mask_unused(graph: "Graph", call: Call) -> None:
-    """Checks that the author passes on no mask that goes away with a call."""
-    masks = {spec.mask for spec in call.outputs if isinstance(spec.mask, Ref)}
-    masks -= {graph.calls[ref.call].outputs[ref.index].mask for ref in call.written_refs}
-    for other in written_calls(graph) if masks else ():
-        if masks.intersection(other.written_refs):
-            message = (
-                f"'{call.name}' of graph '{graph.name}' makes a mask that is passed to "
-                f"'{other.name}'; rewire that argument of '{other.name}' before you remove "
-                f"'{call.name}'"
-            )
-            raise GraphError(message)
 
 
 def rewire(graph: "Graph", path: str, argument: "int | str", tensor: "str | Ref") -> "Graph":
@@ -370,6 +288,15 @@ def _with_free_name(graph: "Graph", new: Layer, *, freed: str | None = None) -> 
     return new
 
 
+def _trains_instead(old: Layer, new: Layer) -> bool:
+    """Whether a layer trains that takes the place of one with weights that do not."""
+    flags = [
+        getattr(layer.origin, "trainable", True) if layer.trainable is None else layer.trainable
+        for layer in (old, new)
+    ]
+    return flags == [False, True] and bool(getattr(old.origin, "weights", ()))
+
+
 def _earlier(graph: "Graph", key: str) -> Layer | None:
     """Returns what a layer is before an edit, if its weights are only known once it is built."""
     record = graph.layers[key]
@@ -387,14 +314,3 @@ def _weights_of(old: Layer) -> Any:
 def _described(graph: "Graph", new: Layer) -> str:
     owner = " (a copy: it is used elsewhere too)" if graph.live_origin().is_used(new) else ""
     return f"{new.kind} '{new.name}'{owner}"
-
-
-def _check_not_input(graph: "Graph", layer: Layer, what: str) -> None:
-    if layer.kind == "InputLayer":
-        message = f"input '{layer.name}' of graph '{graph.name}' cannot be {what}"
-        raise GraphError(message)
-
-
-def _shown(value: Any) -> str:
-    plain: tuple[type, ...] = (bool, int, float, str, list, tuple, dict, type(None))
-    return repr(value) if type(value) in plain else type(value).__name__

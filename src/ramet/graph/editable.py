@@ -10,6 +10,7 @@ from ramet.graph.freeze import set_trainable
 from ramet.graph.given import TensorFunction
 from ramet.graph.inline import flatten
 from ramet.graph.parts import Call, Layer, Ref, Spec
+from ramet.graph.remove import remove
 from ramet.graph.rename import prefix, rename
 from ramet.graph.select import Selection, select
 from ramet.graph.sharing import Tie, share, unshare
@@ -244,7 +245,7 @@ class Editable:
             GraphError: If it takes or gives several tensors and `reconnect` is not
                 given, or the author passes on a mask that the layer makes.
         """
-        return self._each(at, None, lambda g, place, _: edit.remove(g, place, reconnect))
+        return self._each(at, None, lambda g, place, _: remove(g, place, reconnect))
 
     def rewire(self, at: str, argument: int | str, tensor: "str | Ref") -> "Graph":
         """Lets an argument of a call be another tensor.

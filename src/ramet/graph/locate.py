@@ -363,3 +363,14 @@ def _unknown(graph: "Graph", name: str, prefix: str = "", noun: str = "layer") -
         hint = f"; it has: {', '.join(top[:_SHOWN])}{more}"
     message = f"no {noun} '{name}' in graph '{graph.name}' ({counted(len(known), 'layer')}){hint}"
     return GraphError(message)
+
+
+def check_not_input(graph: "Graph", layer: Layer, what: str) -> None:
+    """Check that a layer is not an input.
+
+    Raises:
+        GraphError: If it is; `what` says what cannot be done, and what can.
+    """
+    if layer.kind == "InputLayer":
+        message = f"input '{layer.name}' of graph '{graph.name}' cannot be {what}"
+        raise GraphError(message)

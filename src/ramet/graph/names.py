@@ -45,3 +45,9 @@ def next_free(name: str, taken: Container[str]) -> str:
     while f"{base}_{number}" in taken:
         number += 1
     return f"{base}_{number}"
+
+
+def shown(value: object) -> str:
+    """Return a value as a line of the journal has it: literals as they are, others by class."""
+    plain: tuple[type, ...] = (bool, int, float, str, list, tuple, dict, type(None))
+    return repr(value) if type(value) in plain else type(value).__name__
