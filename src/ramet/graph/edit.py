@@ -124,9 +124,9 @@ def configure_layer(graph: "Graph", path: str, changes: Mapping[str, Any], weigh
     trainable = changes.get("trainable")
     rest = {key: value for key, value in changes.items() if key != "trainable"}
     graph.live_origin().check_changes(old, changes)
-    shown = ", ".join(f"{key}={shown(value)}" for key, value in changes.items())
+    written = ", ".join(f"{key}={shown(value)}" for key, value in changes.items())
     kept = "" if weights == "fit" else f", weights={weights!r}"
-    edit = Edit(f"configure '{path}' ({old.kind}): {shown or 'made again'}{kept}")
+    edit = Edit(f"configure '{path}' ({old.kind}): {written or 'made again'}{kept}")
 
     if trainable is not None:
         graph = flagged(graph, [old], trainable=trainable)
