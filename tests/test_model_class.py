@@ -162,7 +162,11 @@ def test_the_journal_says_what_becomes_of_the_optimizer():
     graph = ramet.trace(source)
     assert "is compiled as before" in str(edited(graph).journal)
     assert "not compiled: it has other outputs" in str(graph.add_output("body").journal)
-    assert "not compiled: it is a part" in str(graph.extract(outputs="body").journal)
+    assert "is not compiled, though" in str(graph.extract(outputs="body").journal)
+    other = keras.Sequential([keras.Input((3,)), layers.Dense(2, name="other")], name="other")
+    for joined in (ramet.merge([other, source]), ramet.chain(ramet.clone(source), source)):
+        assert "is not compiled, though" in str(joined.journal)
+    assert not ramet.merge([other], inputs="separate").journal.notes
     assert not edited(graph).build().optimizer.built
 
 

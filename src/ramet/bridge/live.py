@@ -1,5 +1,6 @@
 """The way from graphs to live objects and back: where graphs come from, what edits bring in."""
 
+import functools
 import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -55,10 +56,22 @@ class Live:
         check_options(weights, None, None)
         return transfer_report(graph, weights)
 
-    def part(self) -> "Live":
+    def part(self, *others: Any) -> "Live":
         """Returns the origin of a graph that is a part of this one, or several at once."""
-        compiled = self.left_compiled or bool(getattr(self.model, "compiled", False))
-        return Live(left_compiled=compiled)
+        lives = (self, *others)
+        return Live(left_compiled=any(each.is_or_was_compiled for each in lives))
+
+    @property
+    def is_or_was_compiled(self) -> bool:
+        """Whether the model is compiled, or the one that this is a part of."""
+        return self.left_compiled or bool(getattr(self.model, "compiled", False))
+
+    @functools.cached_property
+    def class_remark(self) -> str | None:
+        """What becomes of the model's class once its edited graph is built, if anything."""
+        from ramet.bridge.model_class import remark_on_class
+
+        return remark_on_class(self.model)
 
     def remarks(self, graph: Graph) -> tuple[str, ...]:
         """List what building an edited graph changes besides what its edits say."""

@@ -7,7 +7,6 @@ import keras
 
 from ramet.bridge import internals
 from ramet.bridge.live import is_edited, live_of
-from ramet.bridge.model_class import remark_on_class
 from ramet.bridge.training import traced_layers, trains_by_edit
 from ramet.graph import Graph, Ref
 from ramet.graph.reach import written_calls
@@ -19,11 +18,11 @@ def remarks(graph: Graph) -> Iterator[str]:
     live = live_of(graph)
     if live.model is None:
         if live.left_compiled:
-            yield f"'{graph.name}' is not compiled: it is a part of a model that was"
+            yield f"'{graph.name}' is not compiled, though what it was made from is"
     else:
         yield from _of_training(graph, live.model)
     for model, inner in edited_models(graph):
-        remark = remark_on_class(model)
+        remark = live_of(inner).class_remark
         if remark is not None:
             yield remark
         elif isinstance(model, keras.Sequential) and not _is_chain(inner):

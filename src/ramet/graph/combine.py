@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ramet.errors import GraphError, OptionError
-from ramet.graph.draft import UNKNOWN, Draft
+from ramet.graph.draft import UNKNOWN, Draft, with_entry
 from ramet.graph.given import TensorFunction, put
 from ramet.graph.inline import flat
 from ramet.graph.journal import Journal
@@ -222,6 +222,8 @@ class _Joined:
         entries = [entry for graph in graphs for entry in graph.journal]
         text = "; ".join([self.edit.text, *self.renamed])
         edit = Edit(text)
+        first, *others = (graph.live_origin() for graph in graphs)
+        origin = first.part(*others)
         whole = dataclasses.replace(
             graphs[0],
             name=name,
@@ -229,8 +231,8 @@ class _Joined:
             calls=self.calls,
             inputs=inputs,
             outputs=outputs,
-            origin=graphs[0].live_origin().part(),
-            journal=Journal((*entries, edit)),
+            origin=origin,
+            journal=Journal(entries),
         )
         draft = Draft(whole, edit)
         same = all(
@@ -240,7 +242,7 @@ class _Joined:
         draft.redirect({ref: self.current(ref) for ref in self._instead}, mark=not same)
         draft.forget({ref.call for ref in self._instead})
         draft.outputs = map_tree(self.current, outputs)
-        return draft.done()
+        return with_entry(draft.done(), edit)
 
 
 def _compatible(first: Spec, second: Spec) -> bool:

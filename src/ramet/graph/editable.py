@@ -35,8 +35,8 @@ class Origin(Protocol):
         """Tells what becomes of every variable when the graph is built."""
         ...
 
-    def part(self) -> "Origin":
-        """Returns the origin of a graph that is only a part of this one."""
+    def part(self, *others: "Origin") -> "Origin":
+        """Returns the origin of a graph that is only a part of this one, and of others."""
         ...
 
     def is_layer(self, given: Any) -> bool:
