@@ -694,8 +694,9 @@ def named(before: Any, after: Any, path: Any, name: str) -> Any:
     graphs = [before, after]
     for key in path:
         graphs = [graph.layers[key].graph for graph in graphs]
-    found = [key for key in graphs[1].layers if key not in graphs[0].layers]
-    return after.rename({"/".join([*path, found[0]]): name})
+    known = {layer.identity for layer in graphs[0].layers.values()}
+    new = [key for key, layer in graphs[1].layers.items() if layer.identity not in known]
+    return after.rename({"/".join([*path, new[0]]): name})
 
 
 @edit

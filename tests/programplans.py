@@ -427,6 +427,8 @@ class Hand:
         self.arity: dict[tuple[int, str], int] = {}
         self.memo: dict[Any, Any] | None = {}
         """What was computed, by layer and arguments; `None` to compute everything."""
+        self.training: bool | None = None
+        """Whether layers are called to be trained."""
         self._inputs: dict[Any, Any] = {}
 
     def learn(self, net: Net, model: Any) -> None:
@@ -496,7 +498,10 @@ class Hand:
             self._settle(layer, live)
             live.trainable = layer.trainable
             self._live[layer.uid] = live
-        return keras.tree.flatten(self._live[layer.uid](*args, **kwargs))
+        live = self._live[layer.uid]
+        if self.training and live._call_has_training_arg:
+            kwargs = {"training": True, **kwargs}
+        return keras.tree.flatten(live(*args, **kwargs))
 
     def _settle(self, layer: Layer, live: Any) -> None:
         """Gives a layer the weights that it has to have."""
@@ -587,9 +592,12 @@ class ByHand(keras.Model):
         self.built = True
 
     def call(self, inputs, training=None):
-        del training  # Keras hands it on to the layers.
         (net,), (hand,) = self.plan, self.hand
-        found = hand.run(net, {T(name): inputs[name] for name in net.inputs})
+        hand.training = training  # On JAX, Keras does not hand it on to the layers.
+        try:
+            found = hand.run(net, {T(name): inputs[name] for name in net.inputs})
+        finally:
+            hand.training = None
         return found if len(found) > 1 else found[0]
 
 
