@@ -152,3 +152,51 @@ def test_what_no_constructor_accepts():
         graph.configure("d", lora_rnk=2)
     with pytest.raises(ramet.OptionError, match=r"no argument 'extras'.* It has: .*scale, extra"):
         ramet.trace(of(Scaled(2.0, name="s"))).configure("s", extras=2)
+
+
+def grown(old, **changes):
+    """A layer of a model given other arguments, with what reads it grown to fit."""
+    x = keras.Input((5, 4))
+    model = keras.Model(x, layers.Dense(2, name="head")(old(x)))
+    graph = ramet.trace(model).configure(old.name, weights="grow", **changes)
+    return model, graph.configure("head", weights="grow").build()
+
+
+AROUND = {
+    "TimeDistributed": (lambda: layers.TimeDistributed(layers.Dense(3)), "layer", layers.Dense),
+    "RNN": (lambda: layers.RNN(layers.GRUCell(3)), "cell", layers.GRUCell),
+    "Spectral": (lambda: layers.SpectralNormalization(layers.Dense(3)), "layer", layers.Dense),
+}
+
+
+@pytest.mark.parametrize("kind", AROUND)
+def test_a_layer_around_a_layer_is_given_another(kind):
+    make, argument, part = AROUND[kind]
+    given = part(5)
+    model, made = grown(make(), **{argument: given})
+    before, after = (array(each.layers[1].weights[0]) for each in (model, made))
+    assert after.shape[-1] > before.shape[-1]
+    np.testing.assert_array_equal(after[:, :3], before[:, :3])
+    assert not given.built  # It stays the caller's.
+
+
+def test_a_bidirectional_makes_its_backward_layer_of_the_new_one():
+    model, made = grown(
+        layers.Bidirectional(layers.GRU(3), name="both"), layer=layers.GRU(5, name="new")
+    )
+    both = made.get_layer("both")
+    assert (both.forward_layer.units, both.backward_layer.units) == (5, 5)
+    assert both.backward_layer.go_backwards
+    assert made(np.ones((2, 5, 4), "float32")).shape == (2, 2)
+    for which in ("forward_layer", "backward_layer"):
+        old, new = (array(getattr(m.get_layer("both"), which).cell.kernel) for m in (model, made))
+        np.testing.assert_array_equal(new.reshape(4, 3, 5)[..., :3], old.reshape(4, 3, 3))
+
+
+def test_a_bidirectional_keeps_a_backward_layer_that_somebody_chose():
+    backward = layers.LSTM(3, go_backwards=True)
+    both = layers.Bidirectional(layers.GRU(3), backward_layer=backward, name="both")
+    model, made = grown(both, layer=layers.GRU(3, activation="relu"))
+    old, new = (m.get_layer("both").backward_layer for m in (model, made))
+    assert isinstance(new, layers.LSTM)
+    np.testing.assert_array_equal(array(new.cell.kernel), array(old.cell.kernel))

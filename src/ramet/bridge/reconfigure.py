@@ -146,8 +146,9 @@ def _without_sizes(config: Any) -> Any:
 
 def _made_of(layer: Layer, config: dict[str, Any], changes: dict[str, Any]) -> Any:
     """Makes a layer from a config, or from what the old one holds where that cannot be read."""
+    config = _without_mirror(layer.origin, config, changes)
     try:
-        return type(layer.origin).from_config(config)
+        return type(layer.origin).from_config({**config})  # Wrappers take entries out of it.
     except Exception as error:  # noqa: BLE001 a config fails in as many ways as there are authors
         raised = internals.unwrapped(error)
     live = {
@@ -163,6 +164,18 @@ def _made_of(layer: Layer, config: dict[str, Any], changes: dict[str, Any]) -> A
         how, reason = f"with {changed}" if changed else "again", internals.reason_of(raised)
         message = f"layer '{layer.name}' ({layer.kind}) cannot be made {how}: {reason}"
         raise OptionError(message) from raised
+
+
+def _without_mirror(layer: Any, config: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """Leaves the backward layer to a Bidirectional that made it of the one that changes."""
+    mirrored = isinstance(layer, keras.layers.Bidirectional) and "layer" in changes
+    if not mirrored or "backward_layer" in changes:
+        return config
+    forward, backward = layer.forward_layer.get_config(), layer.backward_layer.get_config()
+    own = {"name", "go_backwards", "zero_output_for_mask"}
+    if any(forward.get(key) != backward.get(key) for key in {*forward, *backward} - own):
+        return config
+    return {key: value for key, value in config.items() if key != "backward_layer"}
 
 
 def current(layer: Layer) -> Any:
