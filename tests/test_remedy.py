@@ -152,3 +152,29 @@ def test_the_reason_is_that_of_the_layers_own_code():
     with pytest.raises(ramet.GraphError) as caught:
         wide(ramet.trace(model)).build()
     assert "Error encountered:" not in str(caught.value)
+
+
+def test_what_names_no_place_is_refused():
+    x = keras.Input((4,), name="x")
+    graph = ramet.trace(keras.Model(x, layers.Dense(3, name="b")(layers.Dense(4, name="a")(x))))
+    for verb, at in ("freeze", ["a", "b"]), ("unfreeze", ("a",)), ("freeze", 5):
+        with pytest.raises(ramet.OptionError, match=f"what to {verb} is a layer's name, a selec"):
+            getattr(graph, verb)(at)
+    for block in ("a",), ("x", "a", "b"):
+        with pytest.raises(ramet.OptionError, match=rf"got {len(block)} places; pass a pair"):
+            graph.replace(block, layers.ReLU())
+    for at in None, []:
+        with pytest.raises(ramet.GraphError, match="no tensor is named to split"):
+            graph.split(at)
+    with pytest.raises(
+        ramet.OptionError, match="tuple of sizes without the batch, got 5"
+    ):
+        graph.with_inputs(shape=5)
+
+
+def test_a_layer_that_lacks_an_argument_of_the_call_is_named():
+    x = keras.Input((3, 4), name="x")
+    model = keras.Model(x, layers.LSTM(4, name="a")(x, initial_state=[x[:, 0], x[:, 1]]))
+    graph = ramet.trace(model).replace("a", layers.GlobalAveragePooling1D(name="pool"))
+    with pytest.raises(ramet.GraphError, match=r"'pool' .*unexpected keyword argument 'initial_st"):
+        graph.build()

@@ -83,3 +83,20 @@ def test_layers_of_operations_are_tied_without_weights() -> None:
         ramet.trace(towers(layers.Dropout(0.5, name="a"), layers.Dropout(0.4, name="b"))).share(
             "a", "b"
         )
+
+
+def test_layers_of_other_dtype_policies_are_not_tied() -> None:
+    graph = ramet.trace(towers(dense("a"), dense("b", dtype="mixed_float16")))
+    with pytest.raises(ramet.GraphError, match=r"differ in dtype \(float32 and mixed_float16\)"):
+        graph.share("a", "b")
+
+
+def test_flags_that_edits_set_are_told() -> None:
+    graph = ramet.trace(towers(dense("a"), dense("b")))
+    tied = graph.freeze("b").share("a", "b")
+    assert "'b' was frozen and is trained now, as 'a' is" in str(tied.journal)
+    assert len(tied.build().trainable_variables) == 2
+    tied = graph.configure("a", trainable=False).share("a", "b")
+    assert "'b' was trained and is frozen now, as 'a' is" in str(tied.journal)
+    assert not tied.build().trainable_variables
+    assert "frozen" not in str(graph.freeze().share("a", "b").journal)

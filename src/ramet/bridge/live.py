@@ -236,7 +236,11 @@ def make_input(spec: Spec, options: Mapping[str, Any]) -> Any:
         if name not in known:
             message = f"an input has no option '{name}'{did_you_mean(name, known)}; it has: {known}"
             raise OptionError(message)
-    shape = tuple(options.get("shape", spec.shape[1:]))
+    given = options.get("shape", spec.shape[1:])
+    if not isinstance(given, (tuple, list)):
+        message = f"shape of an input must be a tuple of sizes without the batch, got {given!r}"
+        raise OptionError(message)
+    shape = tuple(cast("tuple[int | None, ...]", given))
     batch = options.get("batch_size", spec.shape[0] if spec.shape else None)
     kinds: dict[str, Any] = {"dtype": spec.dtype, "sparse": spec.sparse, "name": spec.name}
     if spec.ragged:

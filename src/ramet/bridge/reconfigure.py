@@ -36,7 +36,7 @@ def check_changes(layer: Layer, changes: Mapping[str, Any]) -> None:
             shown = ", ".join(key for key in known if key != "name")
             message = (
                 f"layer '{layer.name}' ({layer.kind}) has no argument '{name}'"
-                f"{did_you_mean(name, [*known])} It has: {shown}"
+                f"{did_you_mean(name, [*known]) or '.'} It has: {shown}"
             )
             raise OptionError(message)
 

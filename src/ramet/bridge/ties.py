@@ -48,13 +48,16 @@ def config_differences(first: Layer, second: Layer) -> list[str]:
 def _nameless(value: Any) -> Any:
     """Returns a config without the names of the layers in it."""
     if isinstance(value, dict):
+        if "DTypePolicy" in str(value.get("class_name")):
+            return value  # Its name says what it is.
         return {k: _nameless(v) for k, v in value.items() if k not in _OWN}
     return [_nameless(item) for item in value] if isinstance(value, list) else value
 
 
 def _short(value: Any) -> str:
     if isinstance(value, dict) and "class_name" in value:
-        return str(value["class_name"])
+        policy = "DTypePolicy" in str(value["class_name"]) and value.get("config", {}).get("name")
+        return str(policy or value["class_name"])
     return repr(value)
 
 
@@ -67,4 +70,6 @@ def _weight_shapes(layer: Layer) -> list[tuple[int, ...]] | None:
 
 def _is_trainable(layer: Layer) -> bool:
     """Whether a layer is trained, changes by edits included."""
-    return bool((layer.changes or {}).get("trainable", getattr(layer.origin, "trainable", True)))
+    if layer.trainable is not None:
+        return layer.trainable
+    return bool(getattr(layer.origin, "trainable", True))

@@ -73,6 +73,9 @@ def _with_masks(
 def split(graph: "Graph", at: Tree) -> "tuple[Graph, Graph]":
     """Cuts a graph in two, so that the second part takes what the first gives."""
     taps, is_settled = Taps(graph), not unsettled_calls(graph)
+    if at is None or not any(True for _ in leaves(at)):
+        message = f"no tensor is named to split graph '{graph.name}' at; name at least one"
+        raise GraphError(message)
     (at,) = taps.refs(at)
     graph, at, _ = _with_masks(taps.graph, at, None, is_settled=is_settled)
     refs = cast("list[Ref]", list(leaves(at)))

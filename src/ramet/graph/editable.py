@@ -162,6 +162,12 @@ class Editable:
             OptionError: If `new` is not a layer.
         """
         if isinstance(at, tuple):
+            if len(cast("tuple[Any, ...]", at)) != len(("first", "last")):
+                message = (
+                    f"a block is named by what it starts from and what it ends with, got {len(at)} "
+                    "places; pass a pair, of lists where there are several tensors"
+                )
+                raise OptionError(message)
             return replace_block(self._me, at[0], at[1], new)
         return self._each(at, new, lambda g, place, n: edit.replace_layer(g, place, n, weights))
 

@@ -2,9 +2,9 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
-from ramet.errors import GraphError
+from ramet.errors import GraphError, OptionError
 from ramet.graph.draft import with_entry
 from ramet.graph.locate import descend, find_layer, layer_paths
 from ramet.graph.names import counted
@@ -41,6 +41,12 @@ def set_trainable(graph: "Graph", at: "str | Selection | None", *, trainable: bo
     if at is None:
         records, shown = [layer for _, layer in layer_paths(graph)], "all layers"
     else:
+        if not isinstance(cast("Any", at), Selection):
+            message = (
+                f"what to {verb} is a layer's name, a selection or nothing, got a "
+                f"{type(at).__name__}; {verb} layers one by one, or select them"
+            )
+            raise OptionError(message)
         at.need()
         records = [layer_at(graph, path) for path in at]
         shown = f"{counted(len(records), 'layer')} by {at.what}"

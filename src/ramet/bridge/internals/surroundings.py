@@ -33,12 +33,16 @@ def raised_in_a_call(error: Exception) -> bool:
 
 
 def _raiser(error: Exception) -> str:
-    """Returns the package in which an exception was raised."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
+    """Returns the package in which an exception was raised, or that asked `inspect` and so got it.
+
+    Keras lets `inspect` bind the arguments of a call, which raises if there is no such argument.
+    """
+    trace, package = error.__traceback__, ""
+    while trace is not None:
+        name = str(trace.tb_frame.f_globals.get("__name__", "")).partition(".")[0]
+        package = package if name == "inspect" else name
         trace = trace.tb_next
-    module = "" if trace is None else trace.tb_frame.f_globals.get("__name__", "")
-    return module.partition(".")[0]
+    return package
 
 
 @contextlib.contextmanager
