@@ -540,3 +540,21 @@ def test_a_layer_used_elsewhere_grows_by_the_calls_that_were_traced():
     graph = ramet.trace(model).configure("a", units=4, weights="grow")
     kernel = array(graph.configure("head", weights="grow").build().get_layer("head").kernel)
     assert np.array_equal(kernel[[0, 1, 4, 5, 6]], array(head.kernel))
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_what_is_made_of_a_compiled_model_says_that_it_is_not_compiled(first):
+    x = keras.Input((4,), name="x")
+    model = keras.Model(x, dense(4, "b")(dense(4, "a")(x)), name="net")
+    model.compile("adam", "mse")
+    other = keras.Sequential([keras.Input((4,)), dense(4, "c")], name="other")
+    pair = [model, other] if first else [other, model]
+    graph = ramet.trace(model)
+    for part in (ramet.merge(pair), ramet.chain(*pair), graph.extract(outputs="a")):
+        assert "is not compiled, though what it was made from is" in str(part.journal)
+        told = part.transfer_report().optimizer
+        assert told == "none: a part of a compiled model is not compiled"
+        assert not part.build().compiled
+    plain = ramet.chain(other, keras.Sequential([keras.Input((4,)), dense(4, "d")], name="more"))
+    assert "compiled" not in str(plain.journal)
+    assert plain.transfer_report().optimizer == "none: the source is not compiled"

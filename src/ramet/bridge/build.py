@@ -81,4 +81,6 @@ def _build_there(
         builder.optimizer = compile_alike(live.model, made, builder.copier, heirs)
     elif getattr(live.model, "optimizer", None) is not None:
         builder.optimizer = "none: with other outputs, the new model is not compiled"
+    elif live.left_compiled:
+        builder.optimizer = "none: a part of a compiled model is not compiled"
     return made, builder
