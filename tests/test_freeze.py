@@ -165,6 +165,49 @@ def test_freezing_is_saved(tmp_path):
     assert len(loaded.trainable_weights) == expected
 
 
+def test_functions_see_the_shapes_of_a_frozen_layer():
+    net = model()
+    graph = ramet.trace(net).freeze()
+    wide = [*graph.select(where=lambda layer: layer.output.shape[-1] == 4)]
+    assert wide == [*ramet.trace(net).select(where=lambda layer: layer.output.shape[-1] == 4)]
+    adapted = graph.insert_after(
+        "block", lambda old: layers.Dense(old.output.shape[-1], name=f"{old.name}_adapter")
+    ).build()
+    assert [v.path for v in adapted.trainable_weights] == [
+        "block_adapter/kernel",
+        "block_adapter/bias",
+    ]
+    assert net.get_layer("block").output.shape == (None, 5, 4)  # has one call still
+
+
+LOSING = {
+    "mha": lambda x: layers.MultiHeadAttention(2, 2, name="a")(x, x),
+    "convlstm": lambda x: layers.ConvLSTM1D(2, 2, name="a")(layers.Reshape((5, 3, 1))(x)),
+    "block": lambda x: Block(3, name="a")(x),
+}
+KEEPING = {
+    "dense": lambda x: layers.Dense(3, name="a")(x),
+    "td": lambda x: layers.TimeDistributed(layers.Dense(3), name="a")(x),
+    "bi": lambda x: layers.Bidirectional(layers.LSTM(2), name="a")(x),
+    "rnn": lambda x: layers.RNN([layers.LSTMCell(2), layers.GRUCell(3)], name="a")(x),
+}
+
+
+@pytest.mark.parametrize("kind", [*LOSING, *KEEPING])
+def test_flags_that_keras_does_not_save_are_named(kind, tmp_path):
+    x = keras.Input((5, 3), name="x")
+    net = keras.Model(x, (LOSING | KEEPING)[kind](x))
+    graph = ramet.trace(net).freeze("a")
+    edited = graph.build()
+    assert not edited.trainable_weights
+    with keras.utils.custom_object_scope({"Block": Block}):
+        edited.save(tmp_path / "m.keras")
+        loaded = keras.models.load_model(tmp_path / "m.keras")
+    noted = any("'a' will train again after saving" in note for note in graph.journal.notes)
+    assert noted == (kind in LOSING) == bool(loaded.trainable_weights)
+    assert not ramet.trace(net).unfreeze("a").journal.notes
+
+
 def test_what_cannot_be_frozen():
     x = keras.Input((5, 3), name="x")
     graph = ramet.trace(keras.Model(x, keras.ops.relu(layers.Dense(2, name="a")(x))))

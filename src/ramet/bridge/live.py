@@ -85,7 +85,13 @@ class Live:
         from ramet.bridge.stages import as_edited
 
         stage = None if layer.earlier is None else as_edited(layer, {}, sites=False)
-        return current(layer) if stage is None else stage.layer
+        if stage is not None:
+            return stage.layer
+        seen = current(layer)
+        if seen is not layer.origin and layer.changes is None:
+            # Only a flag is another: what it reads and returns is as it was.
+            internals.lend_calls(layer.origin, seen)
+        return seen
 
     def hides_masks(self, graph: Graph) -> bool:
         """Tells whether tensors carry masks that the graph does not show."""

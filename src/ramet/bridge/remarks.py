@@ -6,9 +6,11 @@ from typing import Any
 import keras
 
 from ramet.bridge import internals
+from ramet.bridge.copies import Builder
 from ramet.bridge.live import is_edited, live_of
 from ramet.bridge.training import traced_layers, trains_by_edit
 from ramet.graph import Graph, Ref
+from ramet.graph.locate import layer_paths
 from ramet.graph.reach import written_calls
 from ramet.graph.tree import same_shape
 
@@ -27,6 +29,7 @@ def remarks(graph: Graph) -> Iterator[str]:
             yield remark
         elif isinstance(model, keras.Sequential) and not _is_chain(inner):
             yield f"'{model.name}' becomes a Functional model: it is no chain of layers any more"
+    yield from _of_saving(graph)
 
 
 def edited_models(graph: Graph) -> Iterator[tuple[Any, Graph]]:
@@ -55,6 +58,40 @@ def _of_training(graph: Graph, model: Any) -> Iterator[str]:
             yield f"'{graph.name}' is compiled as before; its optimizer goes on where weights stay"
     if not model.trainable and trains_by_edit(graph, traced_layers(graph)):
         yield f"'{graph.name}' was frozen as a whole: now its old layers are, and new ones train"
+
+
+def _of_saving(graph: Graph) -> Iterator[str]:
+    """Yield which layers were frozen by an edit, and train again once Keras saved and loaded them."""
+    lost: dict[str, list[str]] = {}
+    for path, record in layer_paths(graph):
+        if record.trainable is False and record.graph is None and _loses_flags(record.origin):
+            lost.setdefault(record.kind, []).append(path)
+    for kind, paths in lost.items():
+        shown = ", ".join(f"'{path}'" for path in paths[:3])
+        more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
+        yield (
+            f"{shown}{more} will train again after saving and loading: Keras saves no flags of the "
+            f"layers inside {kind}; freeze again once it is loaded"
+        )
+
+
+def _loses_flags(layer: Any) -> bool:
+    """Whether layers inside a frozen one train once it is made again from its config.
+
+    Those that it makes only when it is built, or in its constructor without their configs.
+    """
+    inside = [item for item in internals.all_layers(layer) if item is not layer and item.variables]
+    if not inside:
+        return False
+    frozen = Builder("copy").copy(layer)
+    frozen.trainable = False
+    try:
+        with internals.untouched_names():
+            again = type(layer).from_config(frozen.get_config())
+    except Exception:  # noqa: BLE001 what cannot be made again cannot be loaded, and says so there
+        return False
+    still = [item for item in internals.all_layers(again) if not item.trainable]
+    return len(still) - 1 < len(inside)
 
 
 def _is_chain(graph: Graph) -> bool:

@@ -299,6 +299,11 @@ def forget_calls(operation: Any, calls: int, uses: int) -> None:
         del _plain(nodes)[kept:]
 
 
+def lend_calls(operation: Any, copy: Any) -> None:
+    """Lets a copy that is only looked at know the calls of the source: `input`, `output`."""
+    list.extend(_plain(copy._inbound_nodes), operation._inbound_nodes)
+
+
 def calls_of(operation: Any) -> list[Any]:
     """Returns the nodes of an operation, in the order in which it was called."""
     return operation._inbound_nodes
