@@ -274,6 +274,15 @@ def test_a_masked_sequential_stays_one(way):
     assert isinstance(graph.build(), keras.Sequential)
 
 
+def test_merge_says_which_names_are_one_layer():
+    x = keras.Input((3,), name="x")
+    net = keras.Model(x, layers.Dense(2, name="d")(x), name="net")
+    graph = ramet.merge([ramet.trace(net).prefix("l_"), ramet.trace(net).prefix("r_")])
+    assert "'r_d' of 'net_2' is the same layer as 'l_d'" in str(graph.journal)
+    assert len(graph.build().weights) == 2
+    assert "same layer" not in str(ramet.merge([net, net]).journal)
+
+
 def test_merge_does_not_share_inputs_of_other_dtypes():
     x, y = keras.Input((4,), dtype="int32"), keras.Input((4,))
     first = keras.Model(x, layers.Embedding(5, 2)(x), name="a")

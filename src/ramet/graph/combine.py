@@ -122,6 +122,8 @@ class _Joined:
                 layer = apart_.layer(layer)  # noqa: PLW2901 another now
             elif there is not None and layer.kind != "InputLayer":
                 keys[key] = there
+                if key != there:
+                    self.renamed.append(f"'{key}' of '{label}' is the same layer as '{there}'")
                 continue
             if key in self.layers:
                 new = unique_name(prefixed(label, key), self.layers).replace("#", "_")
