@@ -14,6 +14,9 @@ from ramet.graph.locate import layer_paths
 from ramet.graph.reach import written_calls
 from ramet.graph.tree import same_shape
 
+_NAMED = 3
+"""How many layers a remark names."""
+
 
 def remarks(graph: Graph) -> Iterator[str]:
     """Yield what becomes of classes, of the optimizer and of what trains, in words."""
@@ -61,14 +64,14 @@ def _of_training(graph: Graph, model: Any) -> Iterator[str]:
 
 
 def _of_saving(graph: Graph) -> Iterator[str]:
-    """Yield which layers were frozen by an edit, and train again once Keras saved and loaded them."""
+    """Yield which layers an edit froze that train again once Keras saved and loaded them."""
     lost: dict[str, list[str]] = {}
     for path, record in layer_paths(graph):
         if record.trainable is False and record.graph is None and _loses_flags(record.origin):
             lost.setdefault(record.kind, []).append(path)
     for kind, paths in lost.items():
-        shown = ", ".join(f"'{path}'" for path in paths[:3])
-        more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
+        shown = ", ".join(f"'{path}'" for path in paths[:_NAMED])
+        more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
         yield (
             f"{shown}{more} will train again after saving and loading: Keras saves no flags of the "
             f"layers inside {kind}; freeze again once it is loaded"

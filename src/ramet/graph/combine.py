@@ -121,9 +121,7 @@ class _Joined:
             if layer.identity in moved:
                 layer = apart_.layer(layer)  # noqa: PLW2901 another now
             elif there is not None and layer.kind != "InputLayer":
-                keys[key] = there
-                if key != there:
-                    self.renamed.append(f"'{key}' of '{label}' is the same layer as '{there}'")
+                keys[key] = self._one_layer(key, there, label)
                 continue
             if key in self.layers:
                 new = unique_name(prefixed(label, key), self.layers).replace("#", "_")
@@ -156,6 +154,12 @@ class _Joined:
                 outputs=specs,
             )
         return map_tree(new_ref, graph.inputs), map_tree(new_ref, graph.outputs)
+
+    def _one_layer(self, key: str, there: str, label: str) -> str:
+        """Returns the key that a layer of an earlier graph keeps, and notes that it had another."""
+        if key != there:
+            self.renamed.append(f"'{key}' of '{label}' is the same layer as '{there}'")
+        return there
 
     def _moved(self, graph: "Graph", known: dict[tuple[int, int], str]) -> set[tuple[int, int]]:
         """Returns which layers of a graph are others than those that are there already.
