@@ -219,3 +219,22 @@ def test_what_cannot_be_frozen():
         graph.freeze("a").build(weights="share")
     with pytest.raises(ramet.GraphError, match="no layer 'b' in graph"):
         graph.freeze("b")
+
+
+def test_a_nested_model_that_was_frozen_is_told_of():
+    x = keras.Input((4,), name="x")
+    base = keras.Model(x, layers.Dense(4, name="b")(layers.Dense(4, name="a")(x)), name="base")
+    base.trainable = False
+    y = keras.Input((4,), name="y")
+    graph = ramet.trace(keras.Model(y, layers.Dense(2, name="head")(base(y)), name="net"))
+    told = "'base' was frozen as a whole: what edits bring in or unfreeze trains now"
+    for edited in (
+        graph.insert_after("base/a", layers.Dense(4, name="new")),
+        graph.unfreeze("base/a"),
+        graph.unfreeze(),
+    ):
+        assert told in str(edited.journal)
+        assert len(edited.build().trainable_variables) > 2
+    for edited in (graph.insert_after("base/a", keras.ops.relu), graph.freeze("base/a")):
+        assert "as a whole" not in str(edited.journal)
+        assert len(edited.build().trainable_variables) == 2

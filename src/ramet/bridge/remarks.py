@@ -26,7 +26,13 @@ def remarks(graph: Graph) -> Iterator[str]:
             yield f"'{graph.name}' is not compiled, though what it was made from is"
     else:
         yield from _of_training(graph, live.model)
+    known = traced_layers(graph)
     for model, inner in edited_models(graph):
+        if not model.trainable and trains_by_edit(inner, known):
+            yield (
+                f"'{inner.name}' was frozen as a whole: what edits bring in or unfreeze trains now, "
+                "and its other layers stay frozen"
+            )
         remark = live_of(inner).class_remark
         if remark is not None:
             yield remark
@@ -59,8 +65,6 @@ def _of_training(graph: Graph, model: Any) -> Iterator[str]:
             yield f"'{graph.name}' is not compiled: its class compiles it in its own way"
         else:
             yield f"'{graph.name}' is compiled as before; its optimizer goes on where weights stay"
-    if not model.trainable and trains_by_edit(graph, traced_layers(graph)):
-        yield f"'{graph.name}' was frozen as a whole: now its old layers are, and new ones train"
 
 
 def _of_saving(graph: Graph) -> Iterator[str]:
