@@ -30,8 +30,8 @@ def remarks(graph: Graph) -> Iterator[str]:
     for model, inner in edited_models(graph):
         if not model.trainable and trains_by_edit(inner, known):
             yield (
-                f"'{inner.name}' was frozen as a whole: what edits bring in or unfreeze trains now, "
-                "and its other layers stay frozen"
+                f"'{inner.name}' was frozen as a whole: what edits bring in or unfreeze trains "
+                "now, and its other layers stay frozen"
             )
         remark = live_of(inner).class_remark
         if remark is not None:
