@@ -200,3 +200,14 @@ def test_a_bidirectional_keeps_a_backward_layer_that_somebody_chose():
     old, new = (m.get_layer("both").backward_layer for m in (model, made))
     assert isinstance(new, layers.LSTM)
     np.testing.assert_array_equal(array(new.cell.kernel), array(old.cell.kernel))
+
+
+def test_a_layer_that_is_given_as_an_argument_brings_no_weights():
+    x = keras.Input((4, 3))
+    source = keras.Model(x, layers.TimeDistributed(layers.Dense(3), name="td")(x))
+    given = layers.Dense(3, name="given")
+    given.build((None, 3))
+    with pytest.raises(
+        ramet.OptionError, match="'given', which is given as layer of layer 'td', has weights"
+    ):
+        ramet.trace(source).configure("td", layer=given)

@@ -593,8 +593,6 @@ def test_edits_that_cannot_work():
         graph.share("stem", "head")
     with pytest.raises(ramet.GraphError, match="still depends on input 'image'"):
         graph.extract(inputs="a_relu")
-    with pytest.raises(ramet.GraphError, match="lies below an edit; extract first"):
-        graph.remove("a_relu").extract(inputs=["b_add"])
 
 
 def test_a_shape_that_does_not_fit_is_blamed_on_the_edit():
@@ -629,3 +627,28 @@ def test_the_journal_is_the_dry_run():
     assert "?" in str(edited)
     assert "?" not in str(graph)
     assert not graph.journal
+
+
+def test_a_cut_below_an_edit():
+    model = residual()
+    graph = ramet.trace(model).replace("a_relu", layers.PReLU(name="act", alpha_initializer="ones"))
+    graph = graph.insert_after("a_add", layers.Conv2D(6, 1, name="wide")).freeze("stem")
+    graph = graph.insert_after("wide", layers.Conv2D(4, 1, name="narrow"))
+    whole = graph.build()
+    head, tail = graph.split("narrow")
+    assert "split" in str(head.journal) or "extract" in str(head.journal)
+    for part in (head.build(), tail.build()):
+        assert all(layer.name in {each.name for each in whole.layers} for layer in part.layers[1:])
+    halves = head.build(), tail.build()
+    by_hand = parts(halves[1]) | parts(halves[0])
+    same(halves[1](halves[0](DATA)), through(by_hand, DATA))
+    assert not halves[0].get_layer("stem").trainable
+    tip = graph.extract(inputs="wide", outputs="head").build()
+    assert tip.input_shape == (None, 8, 8, 6)
+
+
+def through(at, x):
+    y = at["stem"](x)
+    y = at["a_add"]([y, at["act"](at["a_norm"](at["a_conv"](y)))])
+    y = at["narrow"](at["wide"](y))
+    return at["head"](at["pool"](at["b_add"]([y, block(at, "b", y)])))

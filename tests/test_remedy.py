@@ -166,9 +166,7 @@ def test_what_names_no_place_is_refused():
     for at in None, []:
         with pytest.raises(ramet.GraphError, match="no tensor is named to split"):
             graph.split(at)
-    with pytest.raises(
-        ramet.OptionError, match="tuple of sizes without the batch, got 5"
-    ):
+    with pytest.raises(ramet.OptionError, match="tuple of sizes without the batch, got 5"):
         graph.with_inputs(shape=5)
 
 

@@ -30,6 +30,7 @@ def check_changes(layer: Layer, changes: Mapping[str, Any]) -> None:
         if name == "name":
             message = f"layer '{layer.name}' gets another name by rename, not by configure"
             raise OptionError(message)
+        _check_unbuilt(layer, name, changes[name])
         if name == "trainable":
             _check_flag(layer, changes[name])
         elif name not in known:
@@ -39,6 +40,16 @@ def check_changes(layer: Layer, changes: Mapping[str, Any]) -> None:
                 f"{did_you_mean(name, [*known]) or '.'} It has: {shown}"
             )
             raise OptionError(message)
+
+
+def _check_unbuilt(layer: Layer, name: str, value: Any) -> None:
+    """Check that a layer which is given as an argument brings no weights of its own."""
+    if isinstance(value, keras.Layer) and value.built and value.weights:
+        message = (
+            f"'{value.name}', which is given as {name} of layer '{layer.name}', has weights, and "
+            f"would take over others; give one that is not built, or replace '{layer.name}'"
+        )
+        raise OptionError(message)
 
 
 def _check_flag(layer: Layer, trainable: Any) -> None:

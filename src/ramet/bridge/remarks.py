@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import keras
 
@@ -13,6 +14,9 @@ from ramet.graph import Graph, Ref
 from ramet.graph.locate import layer_paths
 from ramet.graph.reach import written_calls
 from ramet.graph.tree import same_shape
+
+_LOSES_FLAGS: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
+"""Layers that were tried: each edit asks again."""
 
 _NAMED = 3
 """How many layers a remark names."""
@@ -90,6 +94,12 @@ def _loses_flags(layer: Any) -> bool:
     inside = [item for item in internals.all_layers(layer) if item is not layer and item.variables]
     if not inside:
         return False
+    if layer not in _LOSES_FLAGS:
+        _LOSES_FLAGS[layer] = _is_loaded_unfrozen(layer, len(inside))
+    return _LOSES_FLAGS[layer]
+
+
+def _is_loaded_unfrozen(layer: Any, inside: int) -> bool:
     frozen = Builder("copy").copy(layer)
     frozen.trainable = False
     try:
@@ -98,7 +108,7 @@ def _loses_flags(layer: Any) -> bool:
     except Exception:  # noqa: BLE001 what cannot be made again cannot be loaded, and says so there
         return False
     still = [item for item in internals.all_layers(again) if not item.trainable]
-    return len(still) - 1 < len(inside)
+    return len(still) - 1 < inside
 
 
 def _is_chain(graph: Graph) -> bool:

@@ -25,9 +25,9 @@ def extract(graph: "Graph", inputs: Tree, outputs: Tree, *, by_name: bool = Fals
     """
     shown = {"inputs": inputs, "outputs": outputs}
     text = ", ".join(f"{k}={_names(v)}" for k, v in shown.items() if v is not None)
-    taps, is_settled = Taps(graph), not unsettled_calls(graph)
+    taps = Taps(graph)
     inputs, outputs = taps.refs(inputs, outputs)
-    graph, inputs, outputs = _with_masks(taps.graph, inputs, outputs, is_settled=is_settled)
+    graph, inputs, outputs = _settled_at(taps.graph, inputs, outputs)
     ends = graph.outputs if outputs is None else outputs
     if not any(True for _ in leaves(ends)):
         message = f"no outputs are named for a part of graph '{graph.name}'; name at least one"
@@ -43,41 +43,36 @@ def extract(graph: "Graph", inputs: Tree, outputs: Tree, *, by_name: bool = Fals
     return with_entry(part, edit)
 
 
-def _with_masks(
-    graph: "Graph", inputs: Tree, outputs: Tree, *, is_settled: bool
-) -> "tuple[Graph, Tree, Tree]":
-    """Makes masks visible that tensors only get while a model runs.
+def _settled_at(graph: "Graph", inputs: Tree, outputs: Tree) -> "tuple[Graph, Tree, Tree]":
+    """Make known what the tensors at a cut are, if they are not.
 
-    Those are masks that come out of nested models, and masks that go into one that was
-    inlined for a tap. The models are inlined, and what the layers then give is traced.
-
-    Args:
-        graph: The graph.
-        inputs: The tensors to start from.
-        outputs: The tensors to end with.
-        is_settled: Whether nothing was edited before models were inlined.
+    Below an edit, shapes and masks are inferred when the graph is built, so it is built, on
+    the same weights, and traced. The same goes for masks that tensors only get while a model
+    runs, since they come out of nested models; those are inlined for it.
     """
+    if inputs is None:
+        return graph, inputs, outputs
     live, nested = graph.live_origin(), any(layer.graph for layer in graph.layers.values())
-    unsettled = unsettled_calls(graph) if is_settled and inputs is not None else set[str]()
-    went_in = any(ref.call in unsettled for ref in leaves(inputs) if isinstance(ref, Ref))
-    if inputs is None or not (went_in or (nested and live.hides_masks(graph))):
+    unsettled = unsettled_calls(graph)
+    hides_masks = nested and live.hides_masks(graph)
+    if not hides_masks and not any(ref.call in unsettled for ref in leaves(inputs)):
         return graph, inputs, outputs
     ends = graph.outputs if outputs is None else outputs
     tapped = dataclasses.replace(graph, outputs=[inputs, ends])
-    settled = live.settled(flatten(tapped, None))
+    settled = live.settled(flatten(tapped, None) if hides_masks else tapped)
     inputs, ends = settled.outputs
-    visible = settled.changed(outputs=ends, journal=graph.journal)
-    return visible, inputs, None if outputs is None else ends
+    known = settled.changed(outputs=ends, journal=graph.journal)
+    return known, inputs, None if outputs is None else ends
 
 
 def split(graph: "Graph", at: Tree) -> "tuple[Graph, Graph]":
     """Cuts a graph in two, so that the second part takes what the first gives."""
-    taps, is_settled = Taps(graph), not unsettled_calls(graph)
+    taps = Taps(graph)
     if at is None or not any(True for _ in leaves(at)):
         message = f"no tensor is named to split graph '{graph.name}' at; name at least one"
         raise GraphError(message)
     (at,) = taps.refs(at)
-    graph, at, _ = _with_masks(taps.graph, at, None, is_settled=is_settled)
+    graph, at, _ = _settled_at(taps.graph, at, None)
     refs = cast("list[Ref]", list(leaves(at)))
     tail = extract(graph, at, None, by_name=len(refs) > 1)
     specs = [graph.calls[ref.call].outputs[ref.index] for ref in refs]
@@ -106,7 +101,6 @@ def _cut(graph: "Graph", draft: Draft, inputs: Tree, *, by_name: bool) -> None:
         if _is_input(graph, graph.calls[ref.call]):
             mapping[ref] = ref
             continue
-        _check_settled(graph, ref)
         if key in taken:
             message = (
                 f"the part of graph '{graph.name}' has a layer '{key}' already, so an input cannot "
@@ -135,16 +129,6 @@ def _cut(graph: "Graph", draft: Draft, inputs: Tree, *, by_name: bool) -> None:
     draft.inputs = tree
     if masks:
         draft.inputs = cast("dict[str, Any]", tree) | {mask.call: mask for mask in masks}
-
-
-def _check_settled(graph: "Graph", ref: Ref) -> None:
-    if ref.call in unsettled_calls(graph):
-        message = (
-            f"the shape of '{ref.call}' in graph '{graph.name}' is not known before it is built, "
-            "since it lies below an edit; extract first and edit the part, or build the graph "
-            "and trace the model"
-        )
-        raise GraphError(message)
 
 
 def _keys(starts: Tree) -> dict[Ref, str | None]:
