@@ -150,7 +150,7 @@ class Editable:
             at: The layer; `name#2` replaces it in its second call only. A pair of
                 tensors, or of lists of tensors, replaces everything between them.
             new: A layer; a function from the old layer to a new one (from the list of
-                layers in a block); or a function of the tensors that the old layer is
+                layers in a block), where shapes on the old layer are those that were traced; or a function of the tensors that the old layer is
                 called on, such as `keras.ops.relu` or `lambda x: x * 2`. On a selection
                 only functions will do, since every place needs a layer of its own.
             weights: `"fit"` takes over the old layer's weights where role, meaning and shape
