@@ -150,9 +150,10 @@ class Editable:
             at: The layer; `name#2` replaces it in its second call only. A pair of
                 tensors, or of lists of tensors, replaces everything between them.
             new: A layer; a function from the old layer to a new one (from the list of
-                layers in a block), where shapes on the old layer are those that were traced; or a function of the tensors that the old layer is
-                called on, such as `keras.ops.relu` or `lambda x: x * 2`. On a selection
-                only functions will do, since every place needs a layer of its own.
+                layers in a block), which sees the shapes that were traced; or a function of
+                the tensors that the old layer is called on, such as `keras.ops.relu` or
+                `lambda x: x * 2`. On a selection only functions will do, since every place
+                needs a layer of its own.
             weights: `"fit"` takes over the old layer's weights where role, meaning and shape
                 agree, `"grow"` also the part that both have where shapes differ, by what each
                 axis is made of, `"tile"` fills the rest by repeating, `"fresh"` takes nothing.
