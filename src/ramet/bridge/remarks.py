@@ -11,6 +11,7 @@ from ramet.bridge.copies import Builder
 from ramet.bridge.live import is_edited, live_of
 from ramet.bridge.training import traced_layers, trains_by_edit
 from ramet.graph import Graph, Ref
+from ramet.graph.freeze import without_flags
 from ramet.graph.locate import layer_paths
 from ramet.graph.reach import written_calls
 from ramet.graph.tree import same_shape
@@ -30,9 +31,8 @@ def remarks(graph: Graph) -> Iterator[str]:
             yield f"'{graph.name}' is not compiled, though what it was made from is"
     else:
         yield from _of_training(graph, live.model)
-    known = traced_layers(graph)
     for model, inner in edited_models(graph):
-        if not model.trainable and trains_by_edit(inner, known):
+        if not model.trainable and trains_by_edit(inner, traced_layers(graph)):
             yield (
                 f"'{inner.name}' was frozen as a whole: what edits bring in or unfreeze trains "
                 "now, and its other layers stay frozen"
@@ -73,6 +73,8 @@ def _of_training(graph: Graph, model: Any) -> Iterator[str]:
 
 def _of_saving(graph: Graph) -> Iterator[str]:
     """Yield which layers an edit froze that train again once Keras saved and loaded them."""
+    if without_flags(graph) is graph:
+        return
     lost: dict[str, list[str]] = {}
     for path, record in layer_paths(graph):
         if record.trainable is False and record.graph is None and _loses_flags(record.origin):
