@@ -16,6 +16,8 @@ import ramet
 from ramet.cli.commands import app
 from ramet.files import load
 
+pytestmark = pytest.mark.one_backend
+
 SOURCE = Path(__file__).parents[1] / "src"
 
 

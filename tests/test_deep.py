@@ -14,6 +14,8 @@ import ramet
 from ramet.bridge import internals
 from ramet.show import text_of
 
+pytestmark = pytest.mark.one_backend
+
 LENGTH = 5000
 LEVELS = 300
 LIMIT = 1000

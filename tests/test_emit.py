@@ -242,6 +242,7 @@ ON_JAX = ("ResNet50",)
 SELECTION = ("ResNet50", "MobileNetV2", "MobileNetV3Small", "EfficientNetB0")
 
 
+@pytest.mark.one_backend
 @pytest.mark.parametrize("name", ON_JAX if keras.backend.backend() == "jax" else SELECTION)
 def test_keras_applications(name: str) -> None:
     keras.utils.clear_session()

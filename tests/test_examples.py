@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.one_backend
+
 EXAMPLES = sorted(
     path
     for path in (Path(__file__).parents[1] / "examples").glob("*.py")

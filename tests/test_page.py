@@ -14,6 +14,7 @@ from shown import HOSTILE, hostile, matcher
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 
 pytestmark = [
+    pytest.mark.one_backend,
     pytest.mark.skipif(
         os.environ.get("KERAS_BACKEND") != "jax", reason="the page is the same on every backend"
     ),
