@@ -44,8 +44,6 @@ EDITS = {
 }
 
 REFUSED = {
-    ("nesting-wrapper_around_model", "again"): "its class is not registered",
-    ("recurrent-custom_cell", "again"): "the class of its cell is not registered",
     ("state-lora_einsum_in_attention", "again"): "LoRA inside of it is not in its config",
 }
 """What cannot be done, and says so."""
