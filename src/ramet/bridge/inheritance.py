@@ -71,7 +71,7 @@ class Inheritance:
             sites = lambda: (self._old_site(root), self.site(made))  # noqa: E731 asked late
             self._note(take_over(root, made, policy, sites), same_layer=record.inherits is None)
             return
-        sites = lambda: (stage.site or self._old_site(record.origin), self.site(made))  # noqa: E731
+        sites = lambda: (stage.site or self._old_site(record.origin), self.site(made))  # noqa: E731 asked late
         found = take_over(stage.layer, made, record.weights, sites)
         same_layer = record.changes is not None
         self._note([_composed(stage, each) for each in _kept(found, same_layer)], same_layer=False)
