@@ -1,6 +1,7 @@
 """Every private Keras name that ramet leans on, in one place.
 
-Checked on Keras 3.12.0 to 3.15.1. Each entry says what it is for. Nothing
+Checked on Keras 3.15.1; all but those of model_classes.py, training.py and `run_by` also on
+3.12.0 and later. Each entry says what it is for. Nothing
 outside of here imports from `keras.src` or touches an attribute of a Keras
 object whose name starts with an underscore.
 """
