@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test check oldest hunt bench clean
+.PHONY: help demo test check matrix hunt mutants bench clean
 
 # The interpreter that makes the virtual environments; the first that is new enough is taken.
 PYTHON ?=
@@ -13,17 +13,20 @@ ARGS ?=
 # How many processes share the tests of one backend; `auto` is one for each core.
 WORKERS ?= auto
 # What `make test` runs again without the part in C, if there are no further arguments.
-OF_COPIER := tests/bridge tests/test_clone.py tests/test_clone_exact.py tests/test_clone_hunted.py tests/test_hunted.py
+OF_COPIER := tests/copying tests/backends tests/test_clone.py tests/test_clone_exact.py tests/test_clone_hunted.py tests/test_hunted.py
 # Anything here makes `make bench` a short one.
 QUICK ?=
 
+# JAX compiles in half the time without its newer way to fuse operations; another jaxlib may not know the flag.
+QUICK_XLA ?= --xla_cpu_use_fusion_emitters=false
+
 VENV := .venv
-PYTEST = $(VENV)/bin/python -m pytest -n $(WORKERS) --dist worksteal
+# One thread in each of the processes that share the cores.
+PYTEST = OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -n $(WORKERS) --dist worksteal
 DEMO_VENV := .venv-demo
-OLDEST_VENV := .venv-oldest
 LOGS := build/test
 # What an environment is made from.
-MADE_FROM := pyproject.toml constraints.txt src/ramet/bridge/_core.c src/ramet/bridge/_memo.h
+MADE_FROM := pyproject.toml constraints.txt src/ramet/copying/_core.c src/ramet/copying/_memo.h
 
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -58,9 +61,10 @@ check: $(VENV)/.stamp ## lint, format, types, direction of imports
 	$(VENV)/bin/lint-imports
 
 # One process per backend: Keras chooses its backend once, when it is imported.
-# Tests that need no backend run with the first one only, and those for which one will do with the last.
+# Tests that need no backend run with the first one only, those for which one will do with the last,
+# and sampled ones whole on PyTorch and in part on the others.
 test: $(VENV)/.stamp ## run the tests on every backend
-	@mkdir -p $(LOGS); rm -f $(LOGS)/*.log; failed=""; first=$(firstword $(BACKENDS)); last=$(lastword $(BACKENDS)); \
+	@mkdir -p $(LOGS); rm -f $(LOGS)/*; failed=""; first=$(firstword $(BACKENDS)); last=$(lastword $(BACKENDS)); \
 	for backend in $(BACKENDS); do \
 	    echo; echo "== $$backend"; \
 	    case $$backend in \
@@ -68,8 +72,10 @@ test: $(VENV)/.stamp ## run the tests on every backend
 	        $$first) select="not one_backend" ;; \
 	        *) select="not backend_free and not one_backend" ;; \
 	    esac; \
-	    if [ $$first = $$last ]; then select=""; fi; \
-	    KERAS_BACKEND=$$backend $(PYTEST) -m "$$select" $(ARGS) \
+	    sampled=$(filter torch,$(BACKENDS)); if [ $$first = $$last ]; then select=""; sampled=""; fi; \
+	    flags="$${XLA_FLAGS:-}"; if [ $$backend = jax ]; then flags="$$flags $(QUICK_XLA)"; fi; \
+	    KERAS_BACKEND=$$backend XLA_FLAGS="$$flags" RAMET_TEST_RECORD=$(LOGS)/$$backend RAMET_TEST_SAMPLED=$$sampled \
+	        $(PYTEST) -m "$$select" $(ARGS) \
 	        2>&1 | tee $(LOGS)/$$backend.log || failed="$$failed $$backend"; \
 	done; \
 	if $(if $(ARGS),false,true); then \
@@ -81,22 +87,34 @@ test: $(VENV)/.stamp ## run the tests on every backend
 	for backend in $(BACKENDS) $(if $(ARGS),,python); do \
 	    printf '%-12s%s\n' "$$backend" "$$(tail -n 1 $(LOGS)/$$backend.log | sed -E 's/^=+ | =+$$//g')"; \
 	done; \
+	if $(if $(ARGS)$(filter-out 3,$(words $(BACKENDS))),false,true); then \
+	    $(VENV)/bin/python tests/nowhere.py $(LOGS) || failed="$$failed nowhere"; \
+	fi; \
 	if [ -n "$$failed" ]; then echo "failed:$$failed" >&2; exit 1; fi
 
-oldest: $(OLDEST_VENV)/.stamp ## run the tests with the oldest Keras that is supported
-	@KERAS_BACKEND=torch $(OLDEST_VENV)/bin/python -m pytest $(ARGS)
+# Its environments lie below build/matrix. The script needs nothing but Python.
+matrix: ## run every verb with each version of Keras and Python
+	@$(or $(PYTHON),python3) tests/matrix.py --backends $(BACKENDS) --workers $(WORKERS) $(ARGS)
 
 # PyTorch is the fastest here: nothing has to be compiled. A fault is printed with its seed and, shrunk, as a script.
-hunt: $(VENV)/.stamp ## play many random programs of edits, to find faults
+# The core in C comes first, with sanitizers.
+hunt: $(VENV)/.stamp ## play many random edits, copy odd objects and read hostile files, to find faults
+	@$(VENV)/bin/python tests/copying/sanitized.py
 	@KERAS_BACKEND=$(lastword $(BACKENDS)) RAMET_HUNT_PROGRAMS=$${RAMET_HUNT_PROGRAMS:-50000} \
-	    $(VENV)/bin/python -m pytest tests/test_edit_programs.py -k test_hunt -s $(ARGS)
+	    RAMET_HUNT_FILES=$${RAMET_HUNT_FILES:-10000} $(VENV)/bin/python -m pytest \
+	    tests/test_edit_programs.py tests/test_diff_properties.py tests/test_diff_everyday.py \
+	    tests/test_agreement.py tests/files/test_hostile.py -k test_hunt -s $(ARGS)
+
+# ARGS="--sample 300 --seed 1" draws others.
+mutants: $(VENV)/.stamp ## measure how many small faults in the code the tests notice
+	@KERAS_BACKEND=torch OMP_NUM_THREADS=1 $(VENV)/bin/python tests/mutants.py $(ARGS)
 
 bench: $(VENV)/.stamp ## compare the times of copying models on every backend
 	$(VENV)/bin/python -m benchmarks --backends $(BACKENDS) $(if $(QUICK),--quick) $(ARGS)
 
 clean: ## remove environments, caches and build products
-	rm -f src/ramet/bridge/_core.*.so
-	rm -rf $(VENV) $(DEMO_VENV) $(OLDEST_VENV) build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -f src/ramet/copying/_core.*.so
+	rm -rf $(VENV) $(DEMO_VENV) build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamps make an environment again when what it is made from has changed.
@@ -108,10 +126,4 @@ $(VENV)/.stamp: $(MADE_FROM)
 $(DEMO_VENV)/.stamp: $(MADE_FROM)
 	$(call make_venv,$(DEMO_VENV))
 	$(DEMO_VENV)/bin/python -m pip install -qq -c constraints.txt -e '.[jax]'
-	@touch $@
-
-$(OLDEST_VENV)/.stamp: $(MADE_FROM)
-	$(call make_venv,$(OLDEST_VENV))
-	$(OLDEST_VENV)/bin/python -m pip install -qq -c <(grep -v '^keras==' constraints.txt) \
-	    -e '.[dev,show,jax,torch]' tensorflow-cpu keras==3.12.0
 	@touch $@

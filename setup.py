@@ -4,9 +4,9 @@ from setuptools import Extension, setup
 
 # Optional: without a compiler, the same in Python is used (core.py).
 core = Extension(
-    "ramet.bridge._core",
-    ["src/ramet/bridge/_core.c"],
-    depends=["src/ramet/bridge/_memo.h"],
+    "ramet.copying._core",
+    ["src/ramet/copying/_core.c"],
+    depends=["src/ramet/copying/_memo.h"],
     optional=True,
 )
 

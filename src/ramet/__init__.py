@@ -1,76 +1,33 @@
 """Ramet copies Keras 3 models exactly, edits their graphs safely, and proves what it did.
 
-Whatever is more than an error is imported when it is first used, and Keras with the first
-name that needs it. So `import ramet` is quick, and the backend can be chosen afterwards.
+The verbs are here. What they return is in `ramet.results`, what they raise in `ramet.errors`,
+and the parts of a graph are in `ramet.graph`.
+
+Names are imported on first use, so `import ramet` is fast and does not import Keras: set
+`KERAS_BACKEND` any time before the first verb is used.
 """
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from ramet.errors import (
-    CopyError,
-    DifferenceError,
-    ExtraError,
-    FileError,
-    GraphError,
-    ModelError,
-    OptionError,
-    RametError,
-    SourceError,
-    StateError,
-)
+from ramet.errors import RametError
 
-if TYPE_CHECKING:  # what `_HOMES` says, for those who read and do not run
+if TYPE_CHECKING:  # the same names as in `_HOMES`, for type checkers
+    from ramet._clone import clone, clone_model, clones
+    from ramet._combine import chain, merge
+    from ramet._diff import diff
+    from ramet._emit import emit
+    from ramet._masks import masks
+    from ramet._rewrite import any_layer, rewrite
     from ramet._run import run
-    from ramet.bridge.differences import Entry
-    from ramet.bridge.divergence import Divergence
-    from ramet.bridge.trace import trace
-    from ramet.clone import clone, clone_model, clones
-    from ramet.combine import chain, merge
-    from ramet.diff import Diff, diff
-    from ramet.emit import Source, emit
-    from ramet.graph import Call, Edit, Graph, Journal, Layer, Ref, Selection, Spec
-    from ramet.graph.match import Miss
-    from ramet.graph.transfer import Transfer, TransferReport
-    from ramet.masks import Finding, MaskFlow, TensorMask, masks
-    from ramet.rewrite import Explanation, any_layer, rewrite
-    from ramet.show import show
-    from ramet.verify import Check, Report, verify
+    from ramet._show import show
+    from ramet._verify import verify
+    from ramet.graph import Graph
+    from ramet.tracing.trace import trace
 
 __all__ = [
-    "Call",
-    "Check",
-    "CopyError",
-    "Diff",
-    "DifferenceError",
-    "Divergence",
-    "Edit",
-    "Entry",
-    "Explanation",
-    "ExtraError",
-    "FileError",
-    "Finding",
     "Graph",
-    "GraphError",
-    "Journal",
-    "Layer",
-    "MaskFlow",
-    "Miss",
-    "ModelError",
-    "OptionError",
     "RametError",
-    "Ref",
-    "Report",
-    "Selection",
-    "Source",
-    "SourceError",
-    "Spec",
-    "StateError",
-    "TensorMask",
-    "Transfer",
-    "TransferReport",
     "any_layer",
     "chain",
     "clone",
@@ -87,69 +44,69 @@ __all__ = [
     "verify",
 ]
 
+_MODULES = ("errors", "files", "graph", "results")
+"""The public modules."""
+
 _HOMES = {
-    "Call": "ramet.graph",
-    "Check": "ramet.verify",
-    "Diff": "ramet.diff",
-    "Divergence": "ramet.bridge.divergence",
-    "Edit": "ramet.graph",
-    "Entry": "ramet.bridge.differences",
-    "Explanation": "ramet.rewrite",
-    "Finding": "ramet.masks",
     "Graph": "ramet.graph",
-    "Journal": "ramet.graph",
-    "Layer": "ramet.graph",
-    "MaskFlow": "ramet.masks",
-    "Miss": "ramet.graph.match",
-    "Ref": "ramet.graph",
-    "Report": "ramet.verify",
-    "Selection": "ramet.graph",
-    "Source": "ramet.emit",
-    "Spec": "ramet.graph",
-    "TensorMask": "ramet.masks",
-    "Transfer": "ramet.graph.transfer",
-    "TransferReport": "ramet.graph.transfer",
-    "any_layer": "ramet.rewrite",
-    "chain": "ramet.combine",
-    "clone": "ramet.clone",
-    "clone_model": "ramet.clone",
-    "clones": "ramet.clone",
-    "diff": "ramet.diff",
-    "emit": "ramet.emit",
-    "masks": "ramet.masks",
-    "merge": "ramet.combine",
-    "rewrite": "ramet.rewrite",
+    "any_layer": "ramet._rewrite",
+    "chain": "ramet._combine",
+    "clone": "ramet._clone",
+    "clone_model": "ramet._clone",
+    "clones": "ramet._clone",
+    "diff": "ramet._diff",
+    "emit": "ramet._emit",
+    "masks": "ramet._masks",
+    "merge": "ramet._combine",
+    "rewrite": "ramet._rewrite",
     "run": "ramet._run",
-    "show": "ramet.show",
-    "trace": "ramet.bridge.trace",
-    "verify": "ramet.verify",
+    "show": "ramet._show",
+    "trace": "ramet.tracing.trace",
+    "verify": "ramet._verify",
 }
-"""The modules of the names that are imported when they are first used."""
+"""The modules of the names that are imported on first use."""
+
+
+_EARLIER = {
+    "ramet.errors": """
+        CopyError DepthError DifferenceError ExtraError FileError GraphError ModelError OptionError
+        SourceError StateError UntestedKerasWarning VersionError
+    """,
+    "ramet.graph": "Call Edit Journal Layer Ref Selection Spec",
+    "ramet.results": """
+        Check Checkup Diff Divergence Entry Explanation Fact Finding MaskFlow Miss Report Source
+        TensorMask Transfer TransferReport
+    """,
+}
+"""Names of public modules that can be imported from here too, as most of them once were."""
+
+_HIDDEN = {name: module for module, names in _EARLIER.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:
-    """Imports a public name when it is first used."""
-    if name not in _HOMES:
+    """Import a public name on first use."""
+    if name == "__version__":
+        return _version()
+    if name in _MODULES:
+        return import_module(f"ramet.{name}")
+    home = _HOMES.get(name) or _HIDDEN.get(name)
+    if home is None:
         message = f"module 'ramet' has no attribute '{name}'"
         raise AttributeError(message)
-    value = getattr(import_module(_HOMES[name]), name)
+    value = getattr(import_module(home), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    """Lists the public names, those that are not imported yet too."""
-    return sorted({*globals(), *__all__})
+    """List the public names and modules, whether they are imported yet or not."""
+    return sorted({*__all__, *_MODULES, "__version__"})
 
 
-class _Package(ModuleType):
-    """A package in which `clone` is the function, also once the module `ramet.clone` is in."""
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 a slow import
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        """Sets what Python sets, but for a module that has a verb's name: there, the verb."""
-        if isinstance(value, ModuleType) and name in _HOMES:
-            value = getattr(value, name)
-        super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package
+    try:
+        return version("ramet")
+    except PackageNotFoundError:
+        return "unknown"

@@ -1,4 +1,4 @@
-"""`run`: what a model computes, at any place inside it."""
+"""`run`: the values of any tensors inside a model."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,22 +6,26 @@ from typing import Any
 
 import keras
 
-from ramet.bridge import internals
-from ramet.bridge.checks import check_model
-from ramet.bridge.copies import Builder
-from ramet.bridge.interpret import Tapped, copied_data, replacement, without_traces
-from ramet.bridge.live import is_edited, live_of
-from ramet.bridge.trace import trace
-from ramet.errors import GraphError, OptionError, StateError
+from ramet import keras_internals as internals
+from ramet._arguments import check_flag, check_function
+from ramet.comparing.data import check_data, explained_failures
+from ramet.comparing.run import Tapped, copied_data, replacement, without_traces
+from ramet.copying.models import copy_layer
+from ramet.errors import GraphError, StateError
 from ramet.graph import Call, Graph
-from ramet.graph.locate import call_labels, call_paths, check_place, find_place
-from ramet.graph.nested import nested_graph
+from ramet.graph.edits.nested import nested_graph
+from ramet.graph.locate import check_place, find_place
+from ramet.graph.paths import call_labels, call_paths
 from ramet.graph.reach import written_calls
 from ramet.graph.select import path_matches
 from ramet.graph.tree import Tree, leaves, map_tree
+from ramet.tracing.options import check_model
+from ramet.tracing.origin import is_edited, traced_model
+from ramet.tracing.settled import built_aside
+from ramet.tracing.trace import trace
 
 Each = Callable[[str, Any], Any]
-"""Sees the place and the outputs of a call; returns other outputs, or `None` to keep them."""
+"""Receives the place and the outputs of a call; returns other outputs, or `None`."""
 
 _Tensor = tuple[str, int]
 """The path of a call, and which of its outputs."""
@@ -30,46 +34,47 @@ _Tensor = tuple[str, int]
 def run(
     model: Any, data: Any, *, at: Any = None, each: Each | None = None, training: bool = False
 ) -> Any:
-    """Runs a model, and returns its outputs or the values of any tensors inside it.
+    """Run a model, and return its outputs or the values of any tensors inside it.
 
-    The values are bit for bit those of `model(data)`: Keras runs the model, and ramet makes
-    the calls in between. The model is not changed: weights, seeds, and the states of layers
-    stay as they are. An edited Graph is built first, on the weights of its model; layers that
-    edits bring in without weights get fresh ones.
+    The values are bit for bit those of `model(data)`: Keras runs the model, and ramet
+    intercepts its calls. The model is not changed: weights, seeds and layer states stay as
+    they are. An edited Graph is built first, on the weights of its model; layers that edits
+    add without weights are initialized.
 
     Args:
         model: A Keras model, or a Graph.
-        data: The inputs, as the model takes them.
+        data: The inputs, as for `model(data)`.
         at: The places whose values to return: `"conv"`, `"conv#2"` for the second call of a
             shared layer, `"split.1"` for one of several outputs, `"encoder/conv"` inside a
-            nested model, `"encoder#2/conv"` inside the second call of one. A list, tuple or
-            dict of places gives values in the same structure. A glob such as `"*"` or
-            `"encoder/*"` gives a dict of values by place; without `/` it is matched with the
-            last name of a path.
-        each: Called as `each(place, outputs)` after every call that the author wrote, those
-            inside a nested model before the model's own. What it returns takes the place of
-            the outputs, and keeps their masks; with `None` they stay.
+            nested model, `"encoder#2/conv"` inside the second call of one. For a list, tuple
+            or dict of places, values are returned in the same structure. For a glob such as
+            `"*"` or `"encoder/*"`, a dict of values by place is returned; without `/`, it is
+            matched with the last name of a path.
+        each: Called as `each(place, outputs)` after every call that the user wrote; calls
+            inside a nested model come before that of the model. What it returns replaces the
+            outputs, and keeps their masks; `None` leaves them as they are.
         training: Whether layers such as Dropout behave as in training.
 
     Returns:
         The model's outputs, or what `at` asks for, as tensors of the backend.
 
     Raises:
-        ModelError: If it is not a model, or `at` or `each` is given and it has no graph.
+        ModelError: If it is not a model, or `at` or `each` is passed and it has no graph.
         StateError: If the model has no weights yet.
         GraphError: If a place is not in the graph, is ambiguous, or is not computed.
         OptionError: If a place is not a name, or `each` returns something that does not fit.
     """
-    if each is not None and not callable(each):
-        message = f"each must be a function of a place and its outputs, got {each!r}"
-        raise OptionError(message)
+    if each is not None:
+        check_function(each, "each", 2, "a place and its outputs")
+    check_flag(training, "training")
     live = _live_model(model)
     look = None
     if at is not None or each is not None:
         graph = trace(live)
         with internals.room_for(graph):
             look = _Look(graph, at, each)
-    with without_traces(live):
+    check_data(data, "data")
+    with without_traces(live), explained_failures(live, data):
         copied = copied_data(data)
         if look is None:
             return live(copied, training=training)
@@ -78,9 +83,9 @@ def run(
 
 
 def _live_model(model: Any) -> Any:
-    """Returns the model to call: that of a graph, or one built of it; a copy if calls build it."""
+    """Return the model to call; a copy of it if calling would build layers."""
     if isinstance(model, Graph):
-        model = _built(model) if is_edited(model) else _traced_model(model)
+        model = built_aside(model) if is_edited(model) else traced_model(model)
     check_model(model)
     if not model.built and not model.weights and _waits(internals.all_layers(model)[1:]):
         message = (
@@ -88,36 +93,22 @@ def _live_model(model: Any) -> Any:
             "or call it on data first"
         )
         raise StateError(message)
-    # A call would build what is still to be built, and that cannot be undone.
-    return Builder("copy").copy(model) if _waits(internals.all_layers(model)) else model
+    # A call would build layers, and that cannot be undone.
+    return copy_layer(model) if _waits(internals.all_layers(model)) else model
 
 
 def _waits(layers: list[Any]) -> bool:
     return any(internals.may_create_weights(layer) for layer in layers)
 
 
-def _built(graph: Graph) -> Any:
-    """Builds an edited graph, as if that had not happened."""
-    with internals.untouched_names(), internals.untouched_randomness():
-        return graph.build(weights="share")
-
-
-def _traced_model(graph: Graph) -> Any:
-    live = live_of(graph)
-    if internals.functional_of(live.model) is not live.function:
-        message = f"model '{graph.name}' was rebuilt after it had been traced; trace it again"
-        raise GraphError(message)
-    return live.model
-
-
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What one place asks for."""
+    """The tensors that one place asks for."""
 
     place: str
     """The place, as the caller wrote it."""
     tensors: dict[str, _Tensor]
-    """The tensors that it means, each by its own place."""
+    """The tensors, by their own places."""
     glob: bool
     """Whether it is a glob, whose value is a dict."""
     derived: bool = False
@@ -125,7 +116,7 @@ class _Asked:
 
 
 def _find(graph: Graph, place: Any) -> _Asked:
-    """Returns the tensors that a place means."""
+    """Return the tensors that a place refers to."""
     check_place(place)
     glob = isinstance(place, str) and any(sign in place for sign in "*?[")
     try:
@@ -144,12 +135,12 @@ def _find(graph: Graph, place: Any) -> _Asked:
 
 
 def _matching(graph: Graph, glob: str) -> dict[str, _Tensor]:
-    """Returns the tensors that a glob finds, those of inputs left out.
+    """Return the tensors that match a glob, without those of inputs.
 
     Raises:
-        GraphError: If it finds none.
+        GraphError: If nothing matches.
     """
-    found: dict[str, _Tensor] = {}
+    tensors: dict[str, _Tensor] = {}
     for path, call in call_paths(graph):
         if not call.args and not call.kwargs:
             continue
@@ -157,18 +148,18 @@ def _matching(graph: Graph, glob: str) -> dict[str, _Tensor]:
         for index in range(len(call.outputs)):
             place = f"{path}.{index}" if several else path
             if path_matches(path, glob) or path_matches(place, glob):
-                found[place] = path, index
-    if not found:
+                tensors[place] = path, index
+    if not tensors:
         message = (
             f"no call of graph '{graph.name}' is matched by '{glob}'; without '/', a glob is "
             "matched with the last name of a path, and with '/', step by step"
         )
         raise GraphError(message)
-    return found
+    return tensors
 
 
 class _Look(Tapped):
-    """Runs a model, keeps the values that are asked for, and asks the hook."""
+    """Runs a model, calls the hook, and keeps the requested values."""
 
     def __init__(self, graph: Graph, at: Any, each: Each | None) -> None:
         super().__init__(graph)
@@ -194,7 +185,7 @@ class _Look(Tapped):
         return outputs
 
     def results(self) -> Any:
-        """Returns the values in the structure in which they were asked for."""
+        """Return the values in the structure of `at`."""
         return map_tree(self._result, self._asked)
 
     def _written_in(self, graph: Graph) -> set[str]:

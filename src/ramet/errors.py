@@ -1,44 +1,64 @@
-"""Everything that ramet raises on purpose.
+"""The exceptions that ramet raises.
 
     RametError
     ├── ModelError       (TypeError)   not a Keras model, or one without a graph
-    ├── OptionError      (ValueError)  an option has a value it cannot have
-    ├── GraphError       (ValueError)  a graph that does not hold together
-    ├── StateError       (ValueError)  the values that were asked for do not exist
-    ├── CopyError        (TypeError)   an object that cannot be copied
-    ├── SourceError      (ValueError)  a model that cannot be written as source
-    ├── DifferenceError  (ValueError)  two models that should be the same are not
-    ├── FileError        (ValueError)  a file that is no model, or must not be read or written
-    └── ExtraError       (ImportError) an optional package is not installed
+    ├── OptionError      (ValueError)  an option has an invalid value
+    ├── GraphError       (ValueError)  a graph is inconsistent, or has no such layer or tensor
+    ├── StateError       (ValueError)  weights do not exist, or cannot be initialized
+    ├── CopyError        (TypeError)   an object cannot be copied
+    │   └── DepthError   (RecursionError) something is nested too deeply
+    ├── SourceError      (ValueError)  a model cannot be written as Python source
+    ├── DifferenceError  (ValueError)  two models differ that should be the same
+    ├── FileError        (ValueError)  a file cannot be loaded or saved safely
+    ├── ExtraError       (ImportError) an optional package is not installed
+    └── VersionError     (ImportError) the installed Keras lacks something that ramet needs
 
-Every message says what is wrong, where, and what to do about it. An exception
-that a user's own code raises passes through unchanged, with a note that names
-the layer it came from.
+    UntestedKerasWarning (UserWarning) Keras is newer than the newest version tested
+
+Every message says what is wrong, where, and what to do about it. Exceptions of
+user code pass through unchanged, with a note that names the layer.
 """
+
+import re
+
+_LONGEST = 300
+"""Characters of a word in a message; a longer one is cut."""
 
 
 class RametError(Exception):
-    """Base of all errors that ramet raises on purpose."""
+    """Base class of all exceptions that ramet raises."""
+
+    def __init__(self, message: str = "") -> None:
+        """Keep a message, without the ends of words that nobody would read, such as huge names."""
+        super().__init__(re.sub(rf"\S{{{_LONGEST},}}", _cut, message))
+
+
+def _cut(match: re.Match[str]) -> str:
+    return f"{match[0][:_LONGEST]}..."
 
 
 class ModelError(RametError, TypeError):
-    """The argument is not a Keras model, or not one that has a graph."""
+    """The argument is not a Keras model, or a model without a graph."""
 
 
 class OptionError(RametError, ValueError):
-    """An option has a value that it cannot have."""
+    """An option has an invalid value."""
 
 
 class GraphError(RametError, ValueError):
-    """A graph does not hold together: a cycle, a dangling reference."""
+    """A graph is inconsistent, or does not have what an edit names."""
 
 
 class StateError(RametError, ValueError):
-    """The values that were asked for do not exist."""
+    """Weights do not exist yet, or cannot be taken over or initialized."""
 
 
 class CopyError(RametError, TypeError):
     """An object cannot be copied."""
+
+
+class DepthError(CopyError, RecursionError):
+    """Something is nested more deeply than the stack of the thread allows."""
 
 
 class SourceError(RametError, ValueError):
@@ -46,12 +66,20 @@ class SourceError(RametError, ValueError):
 
 
 class DifferenceError(RametError, ValueError):
-    """Two models that should be the same are not."""
+    """Two models differ that should be the same."""
 
 
 class FileError(RametError, ValueError):
-    """A file holds no model that can be loaded, or a model cannot be saved there."""
+    """A file does not contain a model that can be loaded, or a model cannot be saved there."""
 
 
 class ExtraError(RametError, ImportError):
-    """An optional package that is needed for this is not installed."""
+    """An optional package that a function needs is not installed."""
+
+
+class VersionError(RametError, ImportError):
+    """The installed version of Keras lacks something that ramet needs."""
+
+
+class UntestedKerasWarning(UserWarning):
+    """Keras is newer than the newest version that ramet was tested with."""

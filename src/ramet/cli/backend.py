@@ -1,4 +1,4 @@
-"""Which backend Keras runs on: chosen before Keras is imported."""
+"""The backend of Keras, chosen before Keras is imported."""
 
 import os
 import sys
@@ -9,7 +9,7 @@ from ramet.errors import OptionError
 
 
 class Backend(StrEnum):
-    """The backends that ramet knows."""
+    """The backends that ramet supports."""
 
     jax = "jax"
     tensorflow = "tensorflow"
@@ -17,18 +17,18 @@ class Backend(StrEnum):
 
 
 def choose(wanted: Backend | None) -> None:
-    """Sets the backend: the one that is wanted, the environment's, or the first installed.
+    """Set the backend: the wanted one, that of the environment, or the first installed.
 
     Raises:
-        OptionError: If it is not installed, or Keras runs on another one already.
+        OptionError: If it is not installed, or Keras already runs on another one.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     name = wanted or os.environ.get("KERAS_BACKEND") or _first_installed()
     if name not in [*Backend]:
         raise OptionError(f"KERAS_BACKEND is '{name}'; ramet runs on {', '.join(Backend)}")
     if not _is_installed(name):
-        found = ", ".join(filter(_is_installed, Backend)) or "none"
-        raise OptionError(f"backend '{name}' is not installed (installed: {found})")
+        installed = ", ".join(filter(_is_installed, Backend)) or "none"
+        raise OptionError(f"backend '{name}' is not installed (installed: {installed})")
     if wanted is not None and "keras" in sys.modules:
         _check_current(wanted)
     os.environ["KERAS_BACKEND"] = name
@@ -46,8 +46,8 @@ def _is_installed(name: str) -> bool:
 
 
 def _check_current(wanted: str) -> None:
-    import keras
+    from ramet import backends
 
-    if keras.backend.backend() != wanted:
-        message = f"Keras runs on {keras.backend.backend()} already and cannot change to {wanted}"
-        raise OptionError(message)
+    name = backends.current().name
+    if name != wanted:
+        raise OptionError(f"Keras already runs on {name} and cannot change to {wanted}")

@@ -1,13 +1,13 @@
-"""The commands. Each reads files, calls one verb of ramet, and returns an answer."""
+"""The commands. Each loads files, calls one verb of ramet, and returns an answer."""
 
-from dataclasses import asdict
 from enum import StrEnum
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
 import typer
 
+import ramet as verbs
+from ramet.cli.backend import choose
 from ramet.cli.common import DIFFERENT, DONE, Answer, Commands, Common, Force, command
 from ramet.cli.order import Ordered, edits_in_order
 from ramet.cli.terminal import working
@@ -22,25 +22,30 @@ app = typer.Typer(
 
 File: TypeAlias = Annotated[Path, typer.Argument(help="A .keras or .h5 file.")]
 Target: TypeAlias = Annotated[Path, typer.Argument(help="The .keras file to write.")]
-Seed: TypeAlias = Annotated[int, typer.Option(help="Seed of the made-up inputs.")]
+Seed: TypeAlias = Annotated[int, typer.Option(help="Seed of the generated inputs.")]
+Only: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="ASPECT",
+        help="Compare only structure, sharing, state, outputs or training. Repeatable.",
+    ),
+]
+Relative: TypeAlias = Annotated[float, typer.Option(help="Relative tolerance for outputs.")]
+Absolute: TypeAlias = Annotated[float, typer.Option(help="Absolute tolerance for outputs.")]
 _Edits: TypeAlias = list[str] | None
 
 
 class Weights(StrEnum):
-    """What a copy gets as weights."""
+    """The weights of a copy."""
 
     copy = "copy"
     fresh = "fresh"
 
 
 def _show_version(wanted: bool) -> None:  # noqa: FBT001 typer passes it by position
-    if not wanted:
-        return
-    try:
-        print(f"ramet {version('ramet')}")
-    except PackageNotFoundError:
-        print("ramet (not installed)")
-    raise typer.Exit
+    if wanted:
+        print(f"ramet {verbs.__version__}")
+        raise typer.Exit
 
 
 @app.callback()
@@ -56,14 +61,14 @@ def ramet(
         ),
     ] = False,
 ) -> None:
-    """Copies Keras models exactly, edits their graphs, and proves what it did.
+    """Copy Keras models exactly, edit their graphs, and prove what was done.
 
-    Files are looked at before they are loaded, and written whole or not at all.
+    Files are checked before they are loaded, and written atomically.
 
     Exit codes:
       0  done, or the same
       1  different, or something was found
-      2  an error: one line on stderr
+      2  an error, in one line on stderr
     """
 
 
@@ -72,7 +77,7 @@ def clone(  # noqa: PLR0913 each is an option
     source: File,
     target: Target,
     *,
-    weights: Annotated[Weights, typer.Option(help="Copied, or initialized anew.")] = Weights.copy,
+    weights: Annotated[Weights, typer.Option(help="Copy them, or initialize them.")] = Weights.copy,
     seed: Annotated[int | None, typer.Option(help="Seed of fresh weights.")] = None,
     name: Annotated[str | None, typer.Option(help="Name of the new model.")] = None,
     force: Force = False,
@@ -89,14 +94,12 @@ def clone(  # noqa: PLR0913 each is an option
     """
     from ramet.files import save
 
-    _check_model_target(target, force=force)
+    _check_model_target(source, target, force=force)
     model = common.load(source)
-    from ramet.clone import clone as cloned
-
     with working("copying"):
-        copy = cloned(model, weights=str(weights), seed=seed, name=name)
+        copy = verbs.clone(model, weights=weights.value, seed=seed, name=name)
     with working(f"saving {target}"):
-        save(copy, target, force=force)
+        save(copy, target, force=force, sources=[source])
     data = {
         "source": str(source),
         "target": str(target),
@@ -108,118 +111,110 @@ def clone(  # noqa: PLR0913 each is an option
 
 
 @command(app)
-def verify(first: File, second: File, *, seed: Seed = 0, common: Common) -> Answer:
+def verify(  # noqa: PLR0913 each is an option of its own
+    first: File,
+    second: File,
+    *,
+    only: Only = None,
+    rtol: Relative = 0.0,
+    atol: Absolute = 0.0,
+    seed: Seed = 0,
+    common: Common,
+) -> Answer:
     """Compare two models: structure, sharing, state, and what they compute.
 
-    Both are called on the same made-up inputs. Ends with 0 if they are the same, with 1 if not.
+    Both are called on the same generated inputs. Exits with 0 if they are the same, with 1 if
+    they differ or could not be compared in everything that was asked for.
 
     Examples:
       ramet verify model.keras twin.keras
+      ramet verify model.keras folded.keras --only outputs --rtol 1e-5
       ramet verify model.keras twin.keras --json --seed 3
     """
     models = common.load(first), common.load(second)
-    from ramet.verify import verify as verified
-
+    chosen: Any = None if only is None else tuple(only)
     with working("comparing"):
-        report = verified(*models, seed=seed)
+        report = verbs.verify(*models, only=chosen, rtol=rtol, atol=atol, seed=seed)
     data = {
         "first": str(first),
         "second": str(second),
         "same": report.ok,
         "complete": report.complete,
-        "checks": [{**asdict(check), "verdict": check.verdict} for check in report.checks],
+        "checks": report.to_dict()["checks"],
+        "first_divergence": report.to_dict()["first_divergence"],
     }
     return Answer(str(report), data, DONE if report.ok else DIFFERENT)
 
 
 @command(app)
 def diff(first: File, second: File, *, common: Common) -> Answer:
-    """Show in what two models differ, layer by layer.
+    """List what differs between two models, layer by layer.
 
-    Ends with 0 if they do not differ, with 1 if they do.
+    Exits with 0 if nothing differs, with 1 if something does.
 
     Examples:
       ramet diff before.keras after.keras
       ramet diff before.keras after.keras --json
     """
-    import ramet as verbs
-
     models = common.load(first), common.load(second)
-    found: Any = verbs.diff(*models)
+    changes = verbs.diff(*models)
     data = {
         "first": str(first),
         "second": str(second),
-        "same": not found,
-        "diff": found.to_dict(),
+        "same": changes.ok,
+        "diff": changes.to_dict(),
     }
-    return Answer(str(found), data, DIFFERENT if found else DONE)
+    return Answer(str(changes), data, DONE if changes.ok else DIFFERENT)
 
 
 @command(app)
 def masks(file: File, *, common: Common) -> Answer:
     """Follow the masks of a model, and find where they are lost.
 
-    Nothing is called. Ends with 0 if nothing is wrong, with 1 if something was found.
+    The model is not called. Exits with 0 if nothing was found, with 1 if something was.
 
     Examples:
       ramet masks translator.keras
       ramet masks translator.keras --json
     """
-    model = common.load(file)
-    from ramet.masks import masks as followed
-
-    flow = followed(model)
-    data = {
-        "file": str(file),
-        "ok": flow.ok,
-        "findings": [asdict(finding) for finding in flow.findings],
-        "tensors": [
-            {
-                "path": tensor.path,
-                "index": tensor.index,
-                "shape": list(tensor.spec.shape),
-                "sources": tensor.sources,
-                "users": tensor.users,
-                "dropped_at": tensor.dropped_at,
-                "passed_to": tensor.passed_to,
-                "is_output": tensor.is_output,
-            }
-            for tensor in flow.tensors
-        ],
-    }
+    model = common.load(file)  # before the verb, which imports Keras
+    flow = verbs.masks(model)
+    data = {"file": str(file), **flow.to_dict()}
     return Answer(str(flow), data, DONE if flow.ok else DIFFERENT)
 
 
 @command(app)
 def show(
     file: File,
-    other: Annotated[Path | None, typer.Argument(help="Another, to compare.")] = None,
+    other: Annotated[Path | None, typer.Argument(help="A file to compare with.")] = None,
     *,
-    to: Annotated[Path | None, typer.Option(help="Write a page, such as model.html.")] = None,
+    to: Annotated[
+        Path | None, typer.Option(help="Write a page (.html) or a picture (.svg).")
+    ] = None,
     force: Force = False,
     common: Common,
 ) -> Answer:
-    """Show a model as a graph, or two side by side.
+    """Show a model, or what differs between two.
 
-    In the terminal, or as a page that needs nothing else.
+    As a table in the terminal, or as a page that needs no network.
 
     Examples:
       ramet show model.keras
       ramet show model.keras --to model.html
       ramet show before.keras after.keras --to change.html
     """
-    from ramet.files import check_target
-    from ramet.show import show as shown
-    from ramet.show import text_of
+    from ramet._show import text_for, text_of
+    from ramet.files import check_target, save_text
 
-    if to is not None:
-        check_target(to, force=force)
     files = [file] if other is None else [file, other]
-    models = None if to is not None else common.describe(files)
+    if to is not None:
+        check_target(to, force=force, sources=files)
+    # A comparison needs Keras.
+    models = common.describe(files) if to is None and other is None else None
     models = models or [common.load(each) for each in files]
     data = {"file": str(file), "other": None if other is None else str(other)}
     if to is not None:
-        shown(*models, to=to)
+        save_text(text_for(to, *models), to, force=force, sources=files)
         return Answer(f"'{models[0].name}' is shown in {to}", {**data, "to": str(to)})
     text = text_of(*models)
     return Answer(text, {**data, "to": None, "text": text})
@@ -230,31 +225,55 @@ def emit(
     file: File,
     *,
     to: Annotated[Path | None, typer.Option(help="Write a file, such as model.py.")] = None,
+    exact_names: Annotated[
+        bool, typer.Option("--exact-names", help="Keep all names, including those of operations.")
+    ] = False,
     force: Force = False,
     common: Common,
 ) -> Answer:
-    """Write a model as Python code that makes it.
+    """Write a model as Python source that re-creates it, without its weights.
 
-    The weights stay in the file. The code is run once to check it, but only with --trust.
+    With --trust, the source is run once to check it. Layers keep the names that were chosen for
+    them. With --exact-names, operations keep theirs too, with a helper function that uses private
+    attributes of Keras.
 
     Examples:
       ramet emit model.keras
       ramet emit model.keras --to model.py
+      ramet emit model.keras --exact-names
     """
-    import ramet as verbs
     from ramet.files import check_target, save_text
 
     if to is not None:
-        check_target(to, force=force)
+        check_target(to, force=force, sources=[file])
     model = common.load(file)
-    # Code that is written from a stranger's file is not run here.
-    code: str = verbs.emit(model, check=common.trust)
-    data = {"file": str(file), "to": None, "checked": common.trust, "code": code}
+    # Source that was written from an untrusted file is not run.
+    names = "exact" if exact_names else "given"
+    code: str = verbs.emit(model, names=names, check=common.trust)
+    data = {"file": str(file), "to": None, "names": names, "checked": common.trust, "code": code}
     if to is None:
         return Answer(code, data)
-    save_text(code, to, force=force)
-    told = "" if common.trust else "; it was not run to check it (--trust)"
-    return Answer(f"'{model.name}' is in {to}{told}", {**data, "to": str(to)})
+    save_text(code, to, force=force, sources=[file])
+    note = "" if common.trust else "; use --trust to run and check it"
+    return Answer(f"'{model.name}' is in {to}{note}", {**data, "to": str(to)})
+
+
+@command(app)
+def doctor(*, common: Common) -> Answer:
+    """Check the installation: versions, the backend, the core of the copier, files.
+
+    Keras is not imported. Exits with 0 if there is no problem, with 1 if there is one.
+
+    Examples:
+      ramet doctor
+      ramet doctor --json
+    """
+    from ramet._doctor import doctor as checkup
+
+    if common.backend is not None:
+        choose(common.backend)
+    found = checkup()
+    return Answer(str(found), found.to_dict(), DONE if found.ok else DIFFERENT)
 
 
 @command(app, cls=Ordered)
@@ -264,25 +283,25 @@ def edit(  # noqa: PLR0913 each is an option
     target: Annotated[Path | None, typer.Argument(help="The .keras file to write.")] = None,
     *,
     replace: Annotated[_Edits, typer.Option(metavar="GLOB=LAYER", help="Replace layers.")] = None,
-    remove: Annotated[_Edits, typer.Option(metavar="GLOB", help="Take layers out.")] = None,
+    remove: Annotated[_Edits, typer.Option(metavar="GLOB", help="Remove layers.")] = None,
     insert_after: Annotated[
-        _Edits, typer.Option(metavar="GLOB=LAYER", help="Put a layer after others.")
+        _Edits, typer.Option(metavar="GLOB=LAYER", help="Insert a layer after others.")
     ] = None,
     insert_before: Annotated[
-        _Edits, typer.Option(metavar="GLOB=LAYER", help="Put a layer before others.")
+        _Edits, typer.Option(metavar="GLOB=LAYER", help="Insert a layer before others.")
     ] = None,
     rename: Annotated[_Edits, typer.Option(metavar="OLD=NEW", help="Rename a layer.")] = None,
     configure: Annotated[
-        _Edits, typer.Option(metavar="GLOB:KEY=VALUE,...", help="Give layers other arguments.")
+        _Edits, typer.Option(metavar="GLOB:KEY=VALUE,...", help="Change arguments of layers.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing.")] = False,
     force: Force = False,
     common: Common,
 ) -> Answer:
-    """Edit the graph of a model. Edits are made in the order in which they are given.
+    """Edit the graph of a model. Edits are applied in the order of the options.
 
-    A layer is written as in Python, with literal arguments: it is read, not evaluated.
-    What is not touched keeps its weights.
+    A layer is written as in Python, with literal arguments: it is parsed, not evaluated.
+    Layers that no edit touches keep their weights.
 
     Examples:
       ramet edit a.keras b.keras --replace 'relu*=keras.layers.PReLU()'
@@ -291,44 +310,44 @@ def edit(  # noqa: PLR0913 each is an option
       ramet edit a.keras b.keras --configure 'head:units=20,weights=grow'
       ramet edit a.keras --configure 'conv*:trainable=false' --dry-run
     """
-    del replace, remove, insert_after, insert_before, rename, configure  # taken in order
+    del replace, remove, insert_after, insert_before, rename, configure  # read in order below
     from ramet.errors import OptionError
     from ramet.files import save
 
     edits = edits_in_order(ctx)
     if not edits:
-        raise OptionError("there is nothing to do; name an edit, such as --remove 'drop*'")
+        raise OptionError("there are no edits; name one, such as --remove 'drop*'")
     if target is None and not dry_run:
-        raise OptionError("there is no file to write; name one, or pass --dry-run")
+        raise OptionError("there is no file to write; name one, or use --dry-run")
     if target is not None and not dry_run:
-        _check_model_target(target, force=force)
+        _check_model_target(source, target, force=force)
     model = common.load(source)
-    from ramet.bridge.trace import trace
-    from ramet.written import Written, apply
+    from ramet.cli.written_edits import Written, apply
 
-    graph = apply(trace(model), [Written(how, text) for how, text in edits])
+    graph = apply(verbs.trace(model), [Written(how, text) for how, text in edits])
     with working("building"):
         report = graph.transfer_report()
     if target is not None and not dry_run:
         with working(f"saving {target}"):
-            save(graph.build(), target, force=force)
+            save(graph.build(), target, force=force, sources=[source])
     written = None if dry_run else str(target)
     data = {
         "source": str(source),
         "target": written,
         "dry_run": dry_run,
-        "journal": [str(line) for line in graph.journal],
-        "weights": [asdict(transfer) for transfer in report.transfers],
+        "journal": [entry.to_dict() for entry in graph.journal],
+        "notes": [*graph.journal.notes],
+        "weights": report.to_dict()["transfers"],
         "optimizer": report.optimizer,
     }
     last = "nothing was written (--dry-run)" if dry_run else f"written to {target}"
     return Answer(f"{graph.journal}\n{report}\n{last}", data)
 
 
-def _check_model_target(target: Path, *, force: bool) -> None:
+def _check_model_target(source: Path, target: Path, *, force: bool) -> None:
     from ramet.files import check_target
 
-    check_target(target, suffixes=(".keras",), force=force)
+    check_target(target, suffixes=(".keras",), force=force, sources=[source])
 
 
 def _weights_text(weights: Weights) -> str:

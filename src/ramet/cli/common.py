@@ -16,34 +16,39 @@ from typer.core import TyperGroup
 
 from ramet.cli.backend import Backend, choose
 from ramet.cli.custom import custom_objects
-from ramet.cli.terminal import hushed, working
+from ramet.cli.remedies import with_options
+from ramet.cli.terminal import drop_output, hushed, working
+from ramet.errors import RametError
 from ramet.files.words import one_line, printable
 
 DONE, DIFFERENT, FAILED = 0, 1, 2
 """Exit codes."""
 
+INTERRUPTED = 130
+"""The exit code of programs that were interrupted from the keyboard."""
+
 UsageError: Any = typer.BadParameter.__base__
-"""What is raised for a command line that cannot be understood. Typer has no name for it."""
+"""Raised for an invalid command line. Typer has no public name for it."""
 
 _PANEL = "Common options"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Common:
-    """The options that every command has."""
+    """The options of every command."""
 
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object.", rich_help_panel=_PANEL)
     ] = False
     backend: Annotated[
         Backend | None,
-        typer.Option(help="What Keras runs on; else $KERAS_BACKEND.", rich_help_panel=_PANEL),
+        typer.Option(help="Backend of Keras; by default $KERAS_BACKEND.", rich_help_panel=_PANEL),
     ] = None
     trust: Annotated[
         bool,
         typer.Option(
             "--trust",
-            help="Load pickled functions and classes that are not Keras's. They can do anything.",
+            help="Load pickled functions and foreign classes, which can run any code.",
             rich_help_panel=_PANEL,
         ),
     ] = False
@@ -52,7 +57,7 @@ class Common:
         typer.Option(
             "--import",
             metavar="MODULE|FILE",
-            help="Import classes of your own first; with --trust.",
+            help="Import your own classes first; needs --trust.",
             rich_help_panel=_PANEL,
         ),
     ] = None
@@ -61,16 +66,16 @@ class Common:
     ] = False
 
     def describe(self, paths: list[Path]) -> list[Any] | None:
-        """Reads the graphs of models from their files; `None` if that takes Keras."""
-        from ramet.files.described import describe
+        """Read the graphs of models from their files; return `None` if that needs Keras."""
+        from ramet.files.description import describe
 
         if self.imports or self.backend is not None:
             return None
-        found = [describe(path) for path in paths]
-        return None if None in found else found
+        graphs = [describe(path, trust=self.trust) for path in paths]
+        return None if None in graphs else graphs
 
     def load(self, path: Path) -> Any:
-        """Loads a model, on the backend that was chosen."""
+        """Load a model on the chosen backend."""
         from ramet.files import load
 
         choose(self.backend)
@@ -79,13 +84,13 @@ class Common:
             return load(path, trust=self.trust, custom_objects=own)
 
 
-Force: TypeAlias = Annotated[bool, typer.Option("--force", help="Overwrite files.")]
-"""An option of the commands that write."""
+Force: TypeAlias = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
+"""The option of commands that write files."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command has to say."""
+    """The result of a command."""
 
     text: str
     """For people."""
@@ -96,41 +101,49 @@ class Answer:
 
 
 class Commands(TyperGroup):
-    """Commands whose errors are one line, those of the command line too."""
+    """Commands whose errors are one line, including errors of usage."""
 
     def main(self, *args: Any, standalone_mode: bool = True, **options: Any) -> Any:
-        """Runs the command line."""
+        """Run the command line."""
+        code: Any = DONE
         try:
             code = super().main(*args, standalone_mode=False, **options)
+            sys.stdout.flush()
+        except typer.Abort:
+            code = _fail("ramet", "interrupted", as_json=False, code=INTERRUPTED)
+        except OSError as error:  # of the output: those of a command are reported by the command
+            code = _fail("ramet", f"the output cannot be written: {error.strerror}", as_json=False)
+            drop_output()
         except UsageError as error:
             code = FAILED
             path = "ramet" if error.ctx is None else error.ctx.command_path
-            told = error.format_message().rstrip(".")
-            if told:  # nothing is told if nothing was asked: the help was shown
-                _fail(path, f"{told}; see {path} --help", as_json="--json" in _given(args, options))
+            message = error.format_message().rstrip(".")
+            if message:  # without arguments, the help was shown instead
+                as_json = "--json" in _arguments(args, options)
+                _fail(path, f"{message}; see {path} --help", as_json=as_json)
         if standalone_mode:
             sys.exit(code)
         return code
 
 
-def _given(args: tuple[Any, ...], options: dict[str, Any]) -> list[str]:
-    given = args[0] if args else options.get("args")
-    return sys.argv[1:] if given is None else list(given)
+def _arguments(args: tuple[Any, ...], options: dict[str, Any]) -> list[str]:
+    passed = args[0] if args else options.get("args")
+    return sys.argv[1:] if passed is None else list(passed)
 
 
 def command(app: typer.Typer, *, cls: Any = None) -> Callable[..., Any]:
-    """Makes a command of a function that takes `common` and returns an `Answer`.
+    """Turn a function with a parameter `common` that returns an `Answer` into a command.
 
-    In the place of `common`, the command has the options in `Common`.
+    In place of `common`, the command has the options in `Common`.
     """
 
     def decorated(function: Callable[..., Answer]) -> Callable[..., Answer]:
         own = [p for p in inspect.signature(function).parameters.values() if p.name != "common"]
         parameters = [*own, *_shared_parameters()]
 
-        def run(**given: Any) -> None:
-            shared = Common(**{field.name: given.pop(field.name) for field in fields(Common)})
-            raise typer.Exit(_run(function, given, shared))
+        def run(**options: Any) -> None:
+            shared = Common(**{field.name: options.pop(field.name) for field in fields(Common)})
+            raise typer.Exit(_run(function, options, shared))
 
         run.__signature__ = inspect.Signature(parameters)  # pyright: ignore[reportFunctionMemberAccess] functions have one
         run.__annotations__ = {p.name: p.annotation for p in parameters}
@@ -148,36 +161,44 @@ def _shared_parameters() -> list[inspect.Parameter]:
     ]
 
 
-def _run(function: Callable[..., Answer], given: dict[str, Any], common: Common) -> int:
-    """Runs a command, shows its answer or its error, and returns the exit code."""
+def _run(function: Callable[..., Answer], options: dict[str, Any], common: Common) -> int:
+    """Run a command, print its answer or its error, and return the exit code."""
     name = function.__name__
     try:
         quiet = nullcontext() if common.debug else hushed(spinner=not common.as_json)
         with quiet, warnings.catch_warnings(record=True) as warned:
-            answer = function(**given, common=common)
-    except Exception as error:  # noqa: BLE001 whatever it is, it is told in one line
+            answer = function(**options, common=common)
+    except KeyboardInterrupt:
+        return _fail(f"ramet {name}", "interrupted", as_json=common.as_json, code=INTERRUPTED)
+    except Exception as error:  # noqa: BLE001 every error is reported in one line
         if common.debug:
             traceback.print_exc()
-        return _fail(f"ramet {name}", _told(error), as_json=common.as_json)
+        return _fail(f"ramet {name}", _message(error), as_json=common.as_json)
     for warning in warned:
         if issubclass(warning.category, UserWarning):
             print(f"ramet {name}: warning: {one_line(str(warning.message))}", file=sys.stderr)
-    if common.as_json:
-        print(json.dumps({"command": name, **answer.data}))
-    else:
-        print(printable(answer.text))
-    return answer.code
+    data = json.dumps({"command": name, **answer.data}) if common.as_json else None
+    return _print(printable(answer.text) if data is None else data, answer.code)
 
 
-def _told(error: Exception) -> str:
-    from ramet.errors import RametError
+def _print(text: str, code: int) -> int:
+    """Print an answer, and return the exit code: another one if it cannot be written."""
+    try:
+        print(text, flush=True)
+    except OSError as error:
+        drop_output()
+        return _fail("ramet", f"the output cannot be written: {error.strerror}", as_json=False)
+    return code
 
-    text = one_line(str(error))
-    return text if isinstance(error, RametError) else f"{type(error).__name__}: {text}"
+
+def _message(error: Exception) -> str:
+    if isinstance(error, RametError):
+        return one_line(with_options(str(error)))
+    return f"{type(error).__name__}: {one_line(str(error))}"
 
 
-def _fail(path: str, message: str, *, as_json: bool) -> int:
+def _fail(path: str, message: str, *, as_json: bool, code: int = FAILED) -> int:
     print(f"{path}: {printable(message)}", file=sys.stderr)
-    if as_json:
-        print(json.dumps({"command": path.rsplit(maxsplit=1)[-1], "error": message}))
-    return FAILED
+    if not as_json:
+        return code
+    return _print(json.dumps({"command": path.rsplit(maxsplit=1)[-1], "error": message}), code)

@@ -1,4 +1,4 @@
-"""Classes of the user's own, from a module or a file."""
+"""User classes and functions, from a module or a file."""
 
 import functools
 import importlib
@@ -15,17 +15,17 @@ from ramet.files.words import one_line
 
 
 def custom_objects(sources: Sequence[str], *, trust: bool) -> dict[str, Any]:
-    """Imports modules or files, and returns their classes and functions by name.
+    """Import modules or files, and return their classes and functions by name.
 
     Raises:
-        OptionError: If that is not trusted, or one cannot be imported.
+        OptionError: If `trust` is not set, or one cannot be imported.
     """
     if sources and not trust:
-        raise OptionError(f"--import {sources[0]} runs code; it is allowed only with --trust")
-    found: dict[str, Any] = {}
+        raise OptionError(f"--import {sources[0]} runs code; use --trust to allow that")
+    objects: dict[str, Any] = {}
     for source in sources:
-        found |= _objects(_imported(source))
-    return found
+        objects |= _objects(_imported(source))
+    return objects
 
 
 @functools.cache
@@ -35,7 +35,7 @@ def _imported(source: str) -> ModuleType:
             return _from_file(Path(source))
         sys.path.insert(0, str(Path.cwd()))
         return importlib.import_module(source)
-    except Exception as error:  # the user's own code may raise anything
+    except Exception as error:  # user code may raise anything
         reason = f"{type(error).__name__}: {one_line(str(error))}"
         raise OptionError(f"--import {source} failed: {reason}") from error
 

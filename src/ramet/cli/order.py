@@ -1,4 +1,4 @@
-"""The order of options: typer collects each option by itself and forgets what came first."""
+"""The order of options, which typer loses: it collects the values of each option separately."""
 
 from typing import Any
 
@@ -12,10 +12,10 @@ _KEY = "ramet.cli.edits"
 
 
 class Ordered(TyperCommand):
-    """A command that remembers in which order the options for edits were given."""
+    """A command that remembers the order of the options for edits."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parses the arguments, once for their order and once as always."""
+        """Parse the arguments, first for their order and then as usual."""
         if not ctx.resilient_parsing:
             values, _, order = self.make_parser(ctx).parse_args(args=list(args))
             left = {name: iter(values.get(name) or ()) for name in EDITS}
@@ -25,5 +25,5 @@ class Ordered(TyperCommand):
 
 
 def edits_in_order(ctx: typer.Context) -> list[tuple[str, str]]:
-    """Returns the options for edits, as pairs of name and value."""
+    """Return the options for edits, as pairs of name and value."""
     return ctx.meta[_KEY]

@@ -1,4 +1,4 @@
-"""What reaches the terminal while a command works."""
+"""Output to the terminal while a command runs."""
 
 import os
 import sys
@@ -9,18 +9,18 @@ from typing import TextIO
 
 from ramet.files.words import printable
 
-_STDERR = 2
+_STDOUT, _STDERR = 1, 2
 
 _spinner: ContextVar[TextIO | None] = ContextVar("spinner", default=None)
-"""Where a spinner may turn."""
+"""The terminal for a spinner, if there is one."""
 
 
 @contextmanager
 def hushed(*, spinner: bool) -> Generator[None]:
-    """Keeps what backends and modules write away from the terminal.
+    """Silence what backends and modules print.
 
-    Backends log from C++, past Python, and some cannot be told not to. So the stream
-    itself is turned away; the spinner gets a copy of it.
+    Backends log from C++, past Python, and some of them cannot be silenced. So the file
+    descriptor itself is redirected; the spinner gets a copy of it.
     """
     sys.stderr.flush()
     with os.fdopen(os.dup(_STDERR), "w") as terminal, open(os.devnull, "w") as nowhere:  # noqa: PTH123 no text is written to it
@@ -35,9 +35,15 @@ def hushed(*, spinner: bool) -> Generator[None]:
             _spinner.reset(token)
 
 
+def drop_output() -> None:
+    """Discard what could not be written to stdout, which Python would try again at exit."""
+    with open(os.devnull, "w") as nowhere:  # noqa: PTH123 no text is written to it
+        os.dup2(nowhere.fileno(), _STDOUT)
+
+
 @contextmanager
 def working(what: str) -> Generator[None]:
-    """Shows that something takes its time, if somebody watches."""
+    """Show a spinner while something takes its time, if there is a terminal."""
     terminal = _spinner.get()
     if terminal is None:
         yield

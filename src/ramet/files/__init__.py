@@ -1,4 +1,4 @@
-"""Models in files: looked at before Keras sees them, and never left half written."""
+"""Models in files: checked before Keras loads them, and written atomically."""
 
 from ramet.files.load import load
 from ramet.files.save import check_target, save, save_text

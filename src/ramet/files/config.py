@@ -1,16 +1,21 @@
-"""What the config of a saved model says, before a class in it is looked up."""
+"""The config of a saved model, checked before a class in it is looked up."""
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
 from ramet.errors import FileError
-from ramet.files.words import one_line
+from ramet.files.words import brief, one_line
 
 MAX_DEPTH = 256
 """Levels of a config. A model in a model takes about five."""
+MAX_PARSED = 1 << 29
+"""Bytes of memory that a config may take when it is read: 512 MiB."""
+
+_COSTS = {b"{": 256, b"[": 64, b",": 72}
+"""Bytes that an object, a list and an item take at most."""
 
 _LAMBDA = "__lambda__"
 _BACKENDS = {
@@ -29,40 +34,48 @@ class Named:
     name: str
     """Its name."""
     module: str | None
-    """The module that it is said to live in."""
+    """The module that the config says it is in."""
     layer: str
     """The name of the layer, or of the model, that it belongs to."""
     registered: str | None = None
     """The name that it is registered under."""
     function: bool = False
     """Whether it is a function."""
+    described: dict[str, Any] = field(default_factory=dict[str, Any], compare=False, repr=False)
+    """The part of the config that names it."""
 
     @property
     def foreign(self) -> bool:
         """Whether it is not one of Keras's own."""
-        if self.name == _LAMBDA or ">" in (self.registered or ""):
+        if self.name == _LAMBDA or ">" in self.name + (self.registered or ""):
             return True
         if self.module is None:  # in a file of Keras 3, only Keras's own classes have a module
             return self.registered is not None
-        if self.function and self.module == "builtins":  # so Keras writes its own
+        if self.function and self.module == "builtins":  # how Keras writes its own
             return False
         return self.module.partition(".")[0] != "keras"
 
     def __str__(self) -> str:
-        """Returns it in words, for a message."""
+        """Return a description for messages."""
+        layer = brief(self.layer)
         if self.name == _LAMBDA:
-            return f"a pickled Python function in layer '{self.layer}'"
-        home = self.registered if self.module is None else f"{self.module}.{self.name}"
-        return f"'{home}' of layer '{self.layer}'"
+            return f"a pickled Python function in layer '{layer}'"
+        if self.module is not None:
+            return f"'{brief(f'{self.module}.{self.name}')}' of layer '{layer}'"
+        return f"'{brief(self.registered or self.name)}' of layer '{layer}'"
 
 
 def parse(path: Path, text: bytes | str) -> Any:
-    """Reads a config.
+    """Read a config.
 
     Raises:
-        FileError: If it is not JSON, or nested beyond reason.
+        FileError: If it is not JSON, or nested too deeply.
     """
     too_deep = f"'{path}' has a config of more than {MAX_DEPTH} levels"
+    size = _parsed_size(text)
+    if size > MAX_PARSED:
+        message = f"'{path}' has a config that may take {size} bytes; {MAX_PARSED} is the limit"
+        raise FileError(message)
     try:
         config = json.loads(text)
     except RecursionError as error:
@@ -80,36 +93,69 @@ def parse(path: Path, text: bytes | str) -> Any:
 
 
 def parse_model(path: Path, text: bytes | str) -> Any:
-    """Reads the config of a model.
+    """Read the config of a model.
 
     Raises:
-        FileError: If it is not JSON, or describes no model.
+        FileError: If it is not JSON, or does not describe a model.
     """
     config = parse(path, text)
     if not isinstance(config, dict) or "class_name" not in config:
-        raise FileError(f"'{path}' has a config that describes no model")
+        raise FileError(f"'{path}' has a config that does not describe a model")
     return cast("Any", config)
 
 
-def foreign(config: Any) -> list[Named]:
-    """Lists the classes and functions in a config that are not part of Keras."""
-    return [named for named in _named(config) if named.foreign]
+def named_in(config: Any) -> list[Named]:
+    """List the classes and functions that a config names."""
+    return [*_named(config)]
+
+
+def check_calls(path: Path, config: Any) -> None:
+    """Check that every call of a layer has a symbolic tensor: Keras runs all others at once.
+
+    Raises:
+        FileError: If one has none.
+    """
+    waiting = [config]
+    while waiting:
+        value = waiting.pop()
+        calls = cast("dict[str, Any]", value).get("inbound_nodes") if _is_dict(value) else None
+        for call in cast("list[Any]", calls) if isinstance(calls, list) else []:
+            if _is_dict(call) and not _has_tensor(call):
+                layer = brief(_layer_name(value) or "the model")
+                raise FileError(f"'{path}' has a call of layer '{layer}' without a tensor")
+        waiting += _inside(value)
+
+
+def _is_dict(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+def _has_tensor(call: Any) -> bool:
+    if _is_dict(call) and call.get("class_name") == "__keras_tensor__":
+        return True
+    return any(map(_has_tensor, _inside(call)))
 
 
 def check_backend(path: Path, config: Any, *, backend: str) -> None:
-    """Checks that the backend in use has every layer of a config.
+    """Check that the backend in use has every layer of a config.
 
     Raises:
-        FileError: If a layer needs another one.
+        FileError: If a layer needs another backend.
     """
     for named in _named(config):
         wanted = _BACKENDS.get(named.name, (backend,))
         if backend not in wanted and not named.foreign:
             message = (
-                f"'{path}' needs another backend: layer '{named.layer}' is a {named.name}, which "
-                f"runs on {' or '.join(wanted)} and not on {backend} (--backend {wanted[0]})"
+                f"'{path}' needs another backend: layer '{brief(named.layer)}' is a {named.name}, "
+                f"which runs on {' or '.join(wanted)} and not on {backend}; set "
+                f"KERAS_BACKEND={wanted[0]} before Keras is imported"
             )
             raise FileError(message)
+
+
+def _parsed_size(text: bytes | str) -> int:
+    data = text.encode(errors="surrogatepass") if isinstance(text, str) else text
+    return 2 * len(data) + sum(data.count(sign) * cost for sign, cost in _COSTS.items())
 
 
 def _inside(value: Any) -> list[Any]:
@@ -119,7 +165,7 @@ def _inside(value: Any) -> list[Any]:
 
 
 def _named(config: Any) -> Iterator[Named]:
-    """Yields every class and function that a config names, with the layer it is in."""
+    """Yield every class and function that a config names, with the layer it is in."""
     waiting: list[tuple[Any, str]] = [(config, "the model")]
     while waiting:
         value, layer = waiting.pop()
@@ -148,4 +194,5 @@ def _read(described: dict[str, Any], layer: str) -> Named:
         layer,
         None if registered is None else str(registered),
         function,
+        described,
     )

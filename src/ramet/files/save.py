@@ -1,64 +1,156 @@
-"""`save`: a model into a file, whole or not at all."""
+"""`save`: write a model to a file, atomically. Everything that ramet writes is written here."""
 
-from collections.abc import Callable
+import contextlib
+import os
+import stat
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, cast
 
-from ramet.errors import FileError
+from ramet._arguments import check_flag, check_text, checked_path, shown
+from ramet.errors import FileError, OptionError
 from ramet.files.archive import ARCHIVE_SUFFIXES
 from ramet.files.words import one_line
 
 
-def save(model: Any, path: str | Path, *, force: bool = False) -> None:
-    """Saves a model as a `.keras` file.
+def save(
+    model: Any, path: str | Path, *, force: bool = False, sources: Sequence[str | Path] = ()
+) -> None:
+    """Save a model as a `.keras` file.
 
-    It is written beside its place and moved there once it is complete, so that there is
-    never half a file, and an old one stays until then.
+    The file is written to a temporary folder next to it and moved once it is complete, so
+    that it is never half written, and an old file stays until then. If somebody else creates
+    the file meanwhile, it is kept unless `force` is set.
 
     Args:
         model: The model.
-        path: The file.
-        force: Whether a file that is there already may be overwritten.
+        path: The file. With `force`, links are followed, and the file keeps its permissions.
+        force: Whether to overwrite a file.
+        sources: Files that the model was read from, which are never overwritten.
 
     Raises:
-        FileError: If it must not or cannot be written.
+        FileError: If the file exists, or cannot be written.
     """
-    path = Path(path)
-    check_target(path, suffixes=ARCHIVE_SUFFIXES, force=force)
-    _write(path, model.save)
+    path = checked_path(path, "path")
+    check_target(path, suffixes=ARCHIVE_SUFFIXES, force=force, sources=sources)
+    from ramet.tracing.options import check_model  # noqa: PLC0415 it imports Keras
+
+    check_model(model)
+    _write(path, model.save, force=force)
 
 
-def save_text(text: str, path: str | Path, *, force: bool = False) -> None:
-    """Writes a text in the same way as a model; the suffix is free."""
-    path = Path(path)
-    check_target(path, force=force)
-    _write(path, lambda scratch: scratch.write_text(text, encoding="utf-8"))
+def save_text(
+    text: str, path: str | Path, *, force: bool = False, sources: Sequence[str | Path] = ()
+) -> None:
+    """Write a text atomically, as `save` does; the file may have any suffix."""
+    check_text(text, "text")
+    path = checked_path(path, "path")
+    check_target(path, force=force, sources=sources)
+    _write(path, lambda scratch: scratch.write_text(text, encoding="utf-8"), force=force)
 
 
-def check_target(path: Path, *, suffixes: tuple[str, ...] = (), force: bool = False) -> None:
-    """Checks that a file may be written, before any work is done for it.
+def check_target(
+    path: Path,
+    *,
+    suffixes: tuple[str, ...] = (),
+    force: bool = False,
+    sources: Sequence[str | Path] = (),
+) -> None:
+    """Check that a file can be written, before any work is done for it.
 
     Raises:
-        FileError: If it may not.
+        FileError: If it cannot.
     """
+    path = checked_path(path, "path")
+    check_flag(force, "force")
+    if not isinstance(cast("Any", suffixes), tuple):
+        raise OptionError(f"suffixes must be a tuple of strings, got {shown(suffixes)}")
+    for suffix in suffixes:
+        check_text(suffix, "a suffix")
+    if not isinstance(cast("Any", sources), (list, tuple)):
+        raise OptionError(f"sources must be a list of paths, got {shown(sources)}")
+    sources = [checked_path(source, "a source") for source in sources]
     if suffixes and path.suffix not in suffixes:
-        message = f"'{path}' has the suffix '{path.suffix}'; it is written as {suffixes[0]} only"
+        message = f"'{path}' has the suffix '{path.suffix}'; name a {suffixes[0]} file"
         raise FileError(message)
+    try:
+        _check_place(path, force=force, sources=sources)
+    except OSError as error:  # such as a name that is too long
+        raise FileError(f"'{path}' cannot be written: {error.strerror}") from error
+
+
+def _check_place(path: Path, *, force: bool, sources: Sequence[str | Path]) -> None:
     if path.is_dir():
         raise FileError(f"'{path}' is a directory; name a file in it")
     if not path.parent.is_dir():
-        raise FileError(f"there is no folder '{path.parent}' to write '{path.name}' into")
-    if path.exists() and not force:
-        raise FileError(f"'{path}' exists already; it is overwritten only by force (--force)")
+        raise FileError(f"there is no folder '{path.parent}' to write '{path.name}' to")
+    if os.path.lexists(path) and not force:
+        raise _exists(path)
+    if path.exists() and not path.is_file():
+        raise FileError(f"'{path}' is not a regular file; name another")
+    for source in sources:
+        if path.exists() and path.samefile(source):
+            raise FileError(f"'{path}' is the file that is read; name another to write")
+    if path.is_symlink() and not path.exists() and not path.resolve().parent.is_dir():
+        raise FileError(f"'{path}' is a link into a folder that does not exist")
 
 
-def _write(path: Path, write: Callable[[Path], object]) -> None:
+def _exists(path: Path) -> FileError:
+    return FileError(f"'{path}' exists already; pass force=True to overwrite it")
+
+
+def _write(path: Path, write: Callable[[Path], object], *, force: bool) -> None:
     try:
-        with TemporaryDirectory(prefix=".ramet-", dir=path.parent) as folder:
-            scratch = Path(folder) / path.name
+        target = path.resolve() if force else path
+        with TemporaryDirectory(prefix=".ramet-", dir=target.parent) as folder:
+            scratch = Path(folder) / target.name
             write(scratch)
-            scratch.replace(path)
+            _to_disk(scratch)
+            (_replace if force else _create)(scratch, target)
+    except FileError:
+        raise
     except Exception as error:  # a layer's own get_config may raise anything
-        reason = one_line(str(error)) or type(error).__name__
+        reason = getattr(error, "strerror", None) or str(error)
+        reason = one_line(reason) or type(error).__name__
         raise FileError(f"'{path}' cannot be written: {reason}") from error
+    with contextlib.suppress(OSError):  # not every system can do this with a folder
+        _to_disk(target.parent)
+
+
+def _create(scratch: Path, target: Path) -> None:
+    """Give a file its name, unless somebody else has taken it meanwhile."""
+    try:
+        os.link(scratch, target)
+    except FileExistsError as error:
+        raise _exists(target) from error
+    except OSError:  # not every file system has links
+        _create_without_links(scratch, target)
+
+
+def _create_without_links(scratch: Path, target: Path) -> None:
+    try:
+        os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+    except FileExistsError as error:
+        raise _exists(target) from error
+    try:
+        scratch.replace(target)
+    except BaseException:
+        target.unlink()
+        raise
+
+
+def _replace(scratch: Path, target: Path) -> None:
+    """Put a file in the place of another, with its permissions."""
+    with contextlib.suppress(FileNotFoundError):
+        scratch.chmod(stat.S_IMODE(target.stat().st_mode))
+    scratch.replace(target)
+
+
+def _to_disk(path: Path) -> None:
+    """Have the system write what it still keeps in memory."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,25 +1,57 @@
-"""Whether a graph holds together, and the order in which it can be computed."""
+"""Whether a graph is consistent, and an order in which its calls can be computed."""
 
-from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, cast
 
-from ramet.errors import GraphError
+from ramet._arguments import check_mapping, check_text, shown
+from ramet.errors import GraphError, OptionError
+from ramet.graph.data import Call, Layer, Ref, Spec
 from ramet.graph.names import counted, did_you_mean
-from ramet.graph.parts import Call, Ref, Spec
 from ramet.graph.tree import leaves
 
 if TYPE_CHECKING:
     from ramet.graph.core import Graph
 
 
+def check_fields(name: Any, fields: Mapping[str, Any]) -> None:
+    """Check the types of the fields of a graph.
+
+    Raises:
+        OptionError: If one has the wrong type.
+    """
+    check_text(fields.get("name", name), "the name of a graph")
+    for part in ("layers", "calls"):
+        if not isinstance(fields.get(part, {}), Mapping):
+            check_mapping(fields[part], f"the {part} of graph '{name}'", f"{part} by name")
+    if not isinstance(fields.get("journal", ()), tuple):
+        message = f"the journal of graph '{name}' must be a Journal, got {shown(fields['journal'])}"
+        raise OptionError(message)
+
+
+def check_parts(graph: "Graph") -> None:
+    """Check the types of the layers and calls of a graph. Costs O(calls).
+
+    Raises:
+        OptionError: If one has the wrong type.
+    """
+    for parts, kind in ((graph.layers, Layer), (graph.calls, Call)):
+        for key, part in parts.items():
+            if not isinstance(cast("Any", part), kind) or not isinstance(cast("Any", key), str):
+                message = (
+                    f"graph '{graph.name}' holds {kind.__name__}s by name, got {shown(part)} under "
+                    f"{shown(key)}"
+                )
+                raise OptionError(message)
+
+
 def check_graph(graph: "Graph") -> dict[str, Call]:
-    """Checks names and references and returns the calls in computable order.
+    """Check names and references, and return the calls in an order that can be computed.
 
     Costs O(calls).
 
     Raises:
-        GraphError: If something is named that does not exist, nothing is
-            computed, or the calls form a cycle.
+        GraphError: If a reference leads nowhere, there are no outputs, or the calls form a
+            cycle.
     """
     ordered = _is_in_order(graph)
     if not ordered:
@@ -35,9 +67,9 @@ def check_graph(graph: "Graph") -> dict[str, Call]:
 
 
 def _is_in_order(graph: "Graph") -> bool:
-    """Tells in one pass whether every call is sound and comes after what it needs.
+    """Whether every call is valid and comes after the calls that it depends on, in one pass.
 
-    Most graphs are: the long way, which finds what is wrong, is for the others.
+    Most graphs pass. For the others, the slower checks find out what is wrong.
     """
     layers, met = graph.layers, dict[str, tuple[Spec, ...]]()
     masks: list[Ref] = []
@@ -58,9 +90,9 @@ def _is_in_order(graph: "Graph") -> bool:
 
 
 def still_holds(graph: "Graph", changed: Collection[str], removed: Collection[str]) -> bool:
-    """Tells whether a graph is sound, given that it was before some calls changed.
+    """Whether a graph is valid and in order, given that it was before some calls changed.
 
-    The calls stand in their order. Costs O(calls) at worst, and little of it in Python.
+    Costs O(calls) at worst, most of it not in Python.
     """
     if removed and _are_read(graph, removed):
         return False
@@ -75,7 +107,7 @@ def still_holds(graph: "Graph", changed: Collection[str], removed: Collection[st
 
 
 def _is_in_place(graph: "Graph", call: Call, places: dict[str, int]) -> bool:
-    """Tells whether a call has what it needs before it."""
+    """Whether a call comes after all that it depends on."""
     here, never = places[call.name], len(places)
     if call.layer is not None and call.layer not in graph.layers:
         return False
@@ -148,7 +180,7 @@ def _check_ref(graph: "Graph", ref: Any, where: str) -> None:
 
 
 def _needs(graph: "Graph", call: Call, *, with_masks: bool) -> Iterator[Ref]:
-    """Yields what must exist before a call: its arguments, and their masks."""
+    """Yield the tensors that a call depends on: its arguments and, if asked, their masks."""
     for ref in call.refs:
         yield ref
         if with_masks:
@@ -158,7 +190,7 @@ def _needs(graph: "Graph", call: Call, *, with_masks: bool) -> Iterator[Ref]:
 
 
 def _in_order(graph: "Graph") -> dict[str, Call]:
-    """Sorts the calls so that each comes after what it needs, stably."""
+    """Sort the calls so that each comes after those that it depends on, stably."""
     done: dict[str, Call] = {}
     for start in graph.calls:
         if start in done:

@@ -1,29 +1,40 @@
 """The Graph: layers, the calls of them, and how tensors flow between the calls.
 
-Ownership: a Graph owns nothing that lives. It names things; `origin` fields
-point at the live objects that it was read from and are never followed here.
+Ownership: a Graph owns no live object. `origin` fields refer to the live objects that it was
+traced from, and this package never looks inside them. What edits need to know of a layer was
+recorded with it (`Facts`); for anything else they ask `live_origin()` (see `origin.py`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from ramet.graph.check import check_graph
-from ramet.graph.editable import Editable, Origin
+from ramet._arguments import check_flag, check_word
+from ramet._words import Weights
+from ramet.errors import OptionError
+from ramet.graph.check import check_fields, check_graph, check_parts
+from ramet.graph.content import content_hash, flattened, restored, same_graph
+from ramet.graph.data import Call, Layer
+from ramet.graph.editable import Editable
 from ramet.graph.journal import Journal
-from ramet.graph.parts import Call, Layer
+from ramet.graph.names import brief, counted, did_you_mean
+from ramet.graph.origin import Origin
 from ramet.graph.rows import graph_html
-from ramet.graph.text import graph_text
+from ramet.graph.text import graph_text, sizes_text
 from ramet.graph.tree import Tree
+from ramet.graph.walk import Visit, walk
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Graph(Editable):
     """A model as data: frozen, checked, and readable with `print`.
 
-    Calls are kept in an order in which they can be computed; a graph given in
-    another order is sorted. Costs O(calls) to make.
+    Calls are in an order in which they can be computed; calls in another order are sorted.
+    Creating a graph costs O(calls).
+
+    Two graphs are equal if they call the same layers in the same way. A graph can be pickled,
+    but without its live layers: an unpickled graph can be read and compared, not built.
 
     Raises:
         GraphError: If a reference leads nowhere or the calls form a cycle.
@@ -40,67 +51,101 @@ class Graph(Editable):
     outputs: Tree
     """The model's outputs: a tree of `Ref`s."""
     origin: Origin | None = field(default=None, repr=False, compare=False)
-    """Where the graph was read from; `None` for one that was written by hand."""
+    """Where the graph was traced from; `None` if it was written by hand or unpickled."""
     journal: Journal = field(default_factory=Journal, repr=False, compare=False)
-    """What was done to the graph since it was traced. `print` it for a dry run."""
+    """The edits since the graph was traced. `print` it for a dry run."""
 
     def __post_init__(self) -> None:
-        """Checks the graph, sorts the calls and freezes the mappings."""
+        """Check the graph, sort the calls and freeze the mappings."""
+        check_fields(self.name, vars(self))
+        check_parts(self)
         calls = check_graph(self)
         object.__setattr__(self, "layers", MappingProxyType(dict(self.layers)))
         object.__setattr__(self, "calls", MappingProxyType(calls))
 
     def parts(self, which: str) -> dict[str, Any]:
-        """Returns a copy of the layers or calls, to be changed."""
-        # Its own copy is quicker than making a dict of the proxy.
+        """Return a copy of the layers or calls that can be changed."""
+        # The proxy's own copy is faster than `dict(proxy)`.
+        check_word(which, "which", ("layers", "calls"))
         return getattr(self, which).copy()
 
     def changed(self, **fields: Any) -> "Graph":
-        """Returns a graph with other fields, which are known to hold together."""
-        made = object.__new__(type(self))
+        """Return a graph with some fields replaced, without checking it: they are known to fit."""
+        for name in fields.keys() - vars(self).keys():
+            raise OptionError(f"a Graph has no field '{name}'{did_you_mean(name, [*vars(self)])}")
+        check_fields(self.name, fields)
+        graph = object.__new__(type(self))
         for name in ("layers", "calls"):
             if name in fields:
                 fields[name] = MappingProxyType(fields[name])
         for name, value in {**vars(self), **fields}.items():
-            object.__setattr__(made, name, value)
-        return made
+            object.__setattr__(graph, name, value)
+        return graph
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Graph) and (self is other or same_graph(self, other))
+
+    def __hash__(self) -> int:
+        return content_hash(self)
+
+    def __copy__(self) -> "Graph":
+        return self
+
+    def __deepcopy__(self, memo: Any) -> "Graph":
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return restored, (type(self), flattened(self))
+
+    def walk(self) -> Iterator[Visit]:
+        """Yield this graph and all nested ones, each model once, outer ones first.
+
+        Costs O(layers), at any depth of nesting.
+        """
+        return walk(self)
 
     def __str__(self) -> str:
-        """Returns what the author wrote as text, one line per call."""
+        """Return the graph as text, one line per call that the author wrote."""
         return graph_text(self)
 
+    def __repr__(self) -> str:
+        """Return name and size of the graph on one line."""
+        edits = f", {counted(len(self.journal), 'edit')}" if self.journal else ""
+        return brief("Graph", f"'{self.name}': {sizes_text(self)}{edits}")
+
     def _repr_html_(self) -> str:
-        """Returns the graph as a table, which notebooks show."""
+        """Return the graph as a table, which notebooks show."""
         return graph_html(self)
 
     def text(self, *, derived: bool = False) -> str:
-        """Returns the graph as text, one line per call.
+        """Return the graph as text, one line per call.
 
         Args:
-            derived: Whether to show the masks that Keras filled in as well, and the
-                calls that only serve them.
+            derived: Whether to include the masks that Keras filled in, and the calls that
+                compute them.
         """
+        check_flag(derived, "derived")
         return graph_text(self, derived=derived)
 
     def build(
-        self, *, weights: str = "copy", seed: int | None = None, name: str | None = None
+        self, *, weights: Weights = "copy", seed: int | None = None, name: str | None = None
     ) -> Any:
-        """Makes a Keras model of the graph.
+        """Build a Keras model from the graph.
 
         Args:
-            weights: `"copy"` gives every variable a copy of its value, `"share"`
-                puts new layers on the same variables, `"fresh"` lets the layers'
-                own initializers make new values.
-            seed: Makes fresh weights reproducible; only with `weights="fresh"`.
-            name: Name of the new model; the old one's by default.
+            weights: `"copy"` copies the value of every variable, `"share"` creates new
+                layers with the same variables, `"fresh"` initializes new variables by the
+                layers' own initializers.
+            seed: Seed for fresh weights; only with `weights="fresh"`.
+            name: Name of the new model; that of the old one by default.
 
         Returns:
-            A new model. The one that the graph was read from is not changed.
+            A new model. The model that was traced is not changed.
 
         Raises:
-            GraphError: If the graph was not traced from a model.
-            OptionError: If an option has a value that it cannot have.
-            StateError: If a weight's initializer cannot be known.
+            GraphError: If the graph was written by hand or unpickled, and so has no live layers.
+            OptionError: If an option has an invalid value.
+            StateError: If the initializer of a weight is not known.
             CopyError: If a layer holds something that cannot be copied.
         """
         return self.live_origin().build(self, weights=weights, seed=seed, name=name)

@@ -1,108 +1,40 @@
 """The edits of a Graph, as its methods."""
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
+from ramet._words import Policy, Weights
 from ramet.errors import GraphError, OptionError
-from ramet.graph import cut, edit
-from ramet.graph.block import replace_block
-from ramet.graph.freeze import set_trainable
-from ramet.graph.given import TensorFunction
-from ramet.graph.inline import flatten
-from ramet.graph.parts import Call, Layer, Ref, Spec
-from ramet.graph.remove import remove
-from ramet.graph.rename import prefix, rename
+from ramet.graph.data import Ref
+from ramet.graph.edits import cut
+from ramet.graph.edits.arguments import rewire
+from ramet.graph.edits.block import replace_block
+from ramet.graph.edits.freeze import set_trainable
+from ramet.graph.edits.inline import flatten
+from ramet.graph.edits.insert import insert_after, insert_on
+from ramet.graph.edits.remove import remove
+from ramet.graph.edits.rename import prefix, rename
+from ramet.graph.edits.replace import configure_layer, replace_layer
+from ramet.graph.edits.sharing import share, unshare
+from ramet.graph.journal import with_one_entry_for
+from ramet.graph.origin import Origin
 from ramet.graph.select import Selection, select
-from ramet.graph.sharing import Tie, share, unshare
-from ramet.graph.transfer import TransferReport
 from ramet.graph.tree import Tree
 
 if TYPE_CHECKING:
     from ramet.graph.core import Graph
+    from ramet.results.transfer import TransferReport
 
 Block: TypeAlias = tuple[Tree, Tree]
-"""What lies between some tensors and some others."""
-
-
-class Origin(Protocol):
-    """Where a graph was read from: the way to live layers and back to a model."""
-
-    def build(self, graph: "Graph", *, weights: str, seed: int | None, name: str | None) -> Any:
-        """Makes a model of the graph."""
-        ...
-
-    def transfer_report(self, graph: "Graph", weights: str) -> TransferReport:
-        """Tells what becomes of every variable when the graph is built."""
-        ...
-
-    def part(self, *others: "Origin") -> "Origin":
-        """Returns the origin of a graph that is only a part of this one, and of others."""
-        ...
-
-    def is_layer(self, given: Any) -> bool:
-        """Tells whether something is a live layer."""
-        ...
-
-    def is_of_tensors(self, given: Any) -> bool:
-        """Whether a function is one of Keras's own, of tensors: `keras.ops.relu`."""
-        ...
-
-    def traced(self, function: TensorFunction, inner: "Graph", args: Tree, kwargs: Tree) -> "Graph":
-        """Returns the calls that a function makes of some tensors of a graph."""
-        ...
-
-    def is_used(self, layer: Layer) -> bool:
-        """Tells whether a live layer that an edit brings in is used elsewhere."""
-        ...
-
-    def layer(self, given: Any, where: str) -> Layer:
-        """Records a live layer that an edit brings in."""
-        ...
-
-    def input(self, given: Any, spec: Spec, options: Mapping[str, Any]) -> tuple[Layer, Call]:
-        """Records a symbolic input, or makes one like a spec but for some options."""
-        ...
-
-    def current(self, layer: Layer) -> Any:
-        """Returns a live layer as it will be: the origin, or one made with the changes."""
-        ...
-
-    def hides_masks(self, graph: "Graph") -> bool:
-        """Tells whether tensors carry masks that the graph does not show."""
-        ...
-
-    def remarks(self, graph: "Graph") -> tuple[str, ...]:
-        """Lists what building an edited graph changes besides what its edits say."""
-        ...
-
-    def settled(self, graph: "Graph") -> "Graph":
-        """Returns a graph as it is once it was built."""
-        ...
-
-    def conversion(self, given: Spec, wanted: Spec) -> list[tuple[Layer, Call]]:
-        """Returns the operations by which a model adjusts a tensor to one of its inputs."""
-        ...
-
-    def tie(self, first: Layer, second: Layer) -> Tie:
-        """Tells what two layers that are to be one differ in."""
-        ...
-
-    def accepts(self, layer: Layer, argument: str) -> bool:
-        """Tells whether a layer can be called with a keyword argument."""
-        ...
-
-    def check_changes(self, layer: Layer, changes: Mapping[str, Any]) -> None:
-        """Checks that a layer can be made again with other constructor arguments."""
-        ...
+"""A block of calls: the tensors that it starts from, and those that it ends with."""
 
 
 class Editable:
-    """What can be done to a graph. Nothing is executed before `build`.
+    """The edits of a graph. Nothing is executed before `build`.
 
-    Every edit returns a new, checked Graph and leaves the old one as it was. A
-    place is a layer's name, a path into a nested model such as `encoder/conv`, one
-    call of a shared layer such as `conv#2`, or one output of several such as
-    `split.1`.
+    Every edit returns a new, checked Graph and does not change the old one. A place is the
+    name of a layer, a path into a nested model such as `encoder/conv`, one call of a shared
+    layer such as `conv#2`, or one of several outputs such as `split.1`.
     """
 
     if TYPE_CHECKING:
@@ -118,45 +50,46 @@ class Editable:
         where: Callable[[Any], bool] | None = None,
         missing_ok: bool = False,
     ) -> Selection:
-        """Selects layers, also in nested models, for which everything that is asked holds.
+        """Select the layers that meet all criteria, also in nested models.
 
-        Inputs are selected only by kind or by their very name.
+        Inputs are selected only by kind or by their exact name.
 
         Args:
             kind: A class of layers, its name, or a tuple of them.
             name: A glob. With `/` it is a path into nested models, such as
                 `encoder/*/attention`; without, the name of a layer wherever it is.
-            regex: A regular expression to be found in the path.
-            where: A function from the live layer to whether it is meant. Operations of
-                `keras.ops` are asked too; one that lacks an attribute that the function
-                reads, such as `weights`, is not meant.
-            missing_ok: Whether an edit may find nothing to do.
+            regex: A regular expression that occurs in the path.
+            where: A function of the live layer that returns whether to select it. It is
+                called on operations of `keras.ops` too; one that lacks an attribute that the
+                function reads, such as `weights`, is not selected.
+            missing_ok: Whether an edit of an empty selection is allowed.
 
         Returns:
-            A selection, to be combined with `&`, `|`, `-` and edited.
+            A selection, which can be combined by `&`, `|`, `-`, and edited.
         """
         return select(
             self._me, kind=kind, name=name, regex=regex, where=where, missing_ok=missing_ok
         )
 
-    def replace(self, at: "str | Block | Selection", new: Any, *, weights: str = "fit") -> "Graph":
-        """Puts a layer in the place of another, or of a whole block.
+    def replace(
+        self, at: "str | Block | Selection", new: Any, *, weights: Policy = "fit"
+    ) -> "Graph":
+        """Replace a layer, or a whole block, by another layer.
 
-        The new layer takes the arguments and the readers of the old one, in all its
-        calls. It is copied when the graph is built; the one that is given stays
-        untouched.
+        The new layer gets the arguments and the consumers of the old one, in all its calls.
+        It is copied when the graph is built; the layer that is passed is not changed.
 
         Args:
             at: The layer; `name#2` replaces it in its second call only. A pair of
                 tensors, or of lists of tensors, replaces everything between them.
-            new: A layer; a function from the old layer to a new one (from the list of
-                layers in a block), which sees the shapes that were traced; or a function of
-                the tensors that the old layer is called on, such as `keras.ops.relu` or
-                `lambda x: x * 2`. On a selection only functions will do, since every place
-                needs a layer of its own.
+            new: A layer; a function that returns a new layer for the old one (for the list of
+                layers in a block), with the shapes that were traced; or a function of the
+                tensors that the old layer is called on, such as `keras.ops.relu` or
+                `lambda x: x * 2`. For a selection of several layers, pass a function: every
+                place needs its own layer.
             weights: `"fit"` takes over the old layer's weights where role, meaning and shape
-                agree, `"grow"` also the part that both have where shapes differ, by what each
-                axis is made of, `"tile"` fills the rest by repeating, `"fresh"` takes nothing.
+                agree, `"grow"` also the common part where shapes differ, by the meaning of
+                each axis, `"tile"` fills the rest by repetition, `"fresh"` takes over nothing.
 
         Raises:
             GraphError: If there is no such layer, or the new one's name is taken.
@@ -170,31 +103,31 @@ class Editable:
                 )
                 raise OptionError(message)
             return replace_block(self._me, at[0], at[1], new)
-        return self._each(at, new, lambda g, place, n: edit.replace_layer(g, place, n, weights))
+        return self._each(at, new, lambda g, place, n: replace_layer(g, place, n, weights))
 
-    def configure(self, at: "str | Selection", *, weights: str = "fit", **changes: Any) -> "Graph":
-        """Gives a layer other constructor arguments, so that they take effect.
+    def configure(
+        self, at: "str | Selection", *, weights: Policy = "fit", **changes: Any
+    ) -> "Graph":
+        """Change constructor arguments of a layer.
 
-        The layer is made again from its config with the changes.
+        The layer is re-created from its config with the changes.
 
         Args:
             at: The layer, or a selection.
             weights: How its weights are taken over; see `replace`.
-            **changes: The arguments. None at all, with `weights="grow"` or so, makes the
-                layer again for another input.
+            **changes: The arguments. Without any, and with `weights="grow"` for instance, the
+                layer is re-created for another input shape.
 
         Raises:
             GraphError: If there is no such layer.
             OptionError: If it has no such argument, or no config.
         """
-        return self._each(
-            at, None, lambda g, place, _: edit.configure_layer(g, place, changes, weights)
-        )
+        return self._each(at, None, lambda g, place, _: configure_layer(g, place, changes, weights))
 
     def freeze(self, at: "str | Selection | None" = None) -> "Graph":
-        """Stop layers from training: their weights, and those of all layers inside them.
+        """Freeze layers: their weights, and those of all layers inside them, do not train.
 
-        A layer that a later edit brings in trains.
+        A layer that a later edit adds is trainable.
 
         Args:
             at: A layer, a nested model, a selection; by default all layers.
@@ -205,116 +138,113 @@ class Editable:
         return set_trainable(self._me, at, trainable=False)
 
     def unfreeze(self, at: "str | Selection | None" = None) -> "Graph":
-        """Let layers train, and all layers inside them; see `freeze`.
+        """Make layers, and all layers inside them, trainable; see `freeze`.
 
-        Variables that no layer trains, such as moving averages, stay as they are.
+        Variables that are never trained, such as moving averages, stay as they are.
         """
         return set_trainable(self._me, at, trainable=True)
 
     def insert_after(self, at: "str | Ref | Selection", new: Any) -> "Graph":
-        """Lets a new layer read a tensor, and all its readers read the new layer.
+        """Insert a layer after a tensor and reconnect its consumers.
 
         Args:
             at: The tensor, or a selection.
-            new: A layer with one input and one output, a function from the layer
-                that makes the tensor to one, or a function of the tensor, such as
+            new: A layer with one input and one output, a function that returns one for the
+                layer that computes the tensor, or a function of the tensor, such as
                 `keras.ops.relu`.
         """
-        return self._each(at, new, edit.insert_after, calls=True)
+        return self._each(at, new, insert_after, calls=True)
 
     def insert_before(self, at: "str | Selection", new: Any) -> "Graph":
-        """Lets a new layer stand between a call and the one tensor that it takes."""
-        return self._each(
-            at, new, lambda g, place, n: edit.insert_on(g, place, None, n), calls=True
-        )
+        """Insert a layer between a call and its only input tensor."""
+        return self._each(at, new, lambda g, place, n: insert_on(g, place, None, n), calls=True)
 
     def insert_on(self, at: str, argument: int | str, new: Any) -> "Graph":
-        """Lets a new layer stand between a call and one of the tensors that it takes.
+        """Insert a layer between a call and one of its input tensors.
 
         Args:
             at: The call.
-            argument: Which tensor: its number among those that the call takes, or a
-                keyword.
-            new: A layer, a function from the layer of the call to one, or a function of
-                the tensor.
+            argument: The tensor, by its number among the input tensors, or by keyword.
+            new: A layer, a function that returns one for the layer of the call, or a
+                function of the tensor.
         """
-        return edit.insert_on(self._me, at, argument, new)
+        return insert_on(self._me, at, argument, new)
 
     def remove(self, at: "str | Selection", *, reconnect: Any = None) -> "Graph":
-        """Takes a layer out.
+        """Remove a layer and reconnect its consumers.
 
         Args:
             at: The layer, one call of it, or a selection.
-            reconnect: The tensor that its readers read instead, a list of one for each
-                output; by default the only one that the layer takes.
+            reconnect: The tensor that replaces its output, or a list of one for each output;
+                by default its only input tensor.
 
         Raises:
-            GraphError: If it takes or gives several tensors and `reconnect` is not
-                given, or the author passes on a mask that the layer makes.
+            GraphError: If it has several input tensors or outputs and `reconnect` is not
+                passed, or a mask that it computes is passed explicitly to another layer.
         """
         return self._each(at, None, lambda g, place, _: remove(g, place, reconnect))
 
     def rewire(self, at: str, argument: int | str, tensor: "str | Ref") -> "Graph":
-        """Lets an argument of a call be another tensor.
+        """Replace one of the input tensors of a call.
 
         Args:
             at: The call.
-            argument: Which tensor: its number among those that the call takes, or a
+            argument: The tensor to replace, by its number among the input tensors, or by
                 keyword.
-            tensor: The tensor to take instead.
+            tensor: The new tensor.
 
         Raises:
             GraphError: If there is no such argument or tensor, or a cycle results.
         """
-        return edit.rewire(self._me, at, argument, tensor)
+        return rewire(self._me, at, argument, tensor)
 
     def rename(self, names: Mapping[str, str]) -> "Graph":
-        """Gives layers other names, by path: `rename({"fc": "head", "enc/a": "b"})`.
+        """Rename layers, by path: `rename({"fc": "head", "enc/a": "b"})`.
 
-        Variables get paths to match.
+        The paths of their variables change accordingly.
         """
         return rename(self._me, names)
 
     def prefix(self, text: str) -> "Graph":
-        """Puts a text before the name of every layer, but not of those in nested models."""
+        """Prefix the name of every layer, except those inside nested models."""
         return prefix(self._me, text)
 
     def flatten(self, at: str | None = None) -> "Graph":
-        """Puts the layers of nested models into this graph, under prefixed names.
+        """Inline nested models: move their layers into this graph, under prefixed names.
 
-        Sharing is kept, and call arguments such as `training` are handed on to the
-        layers inside.
+        Sharing is kept, and call arguments such as `training` are passed on to the layers
+        inside.
 
         Args:
-            at: One nested model; by default all, also those within others.
+            at: One nested model; by default all, at any depth.
         """
         return flatten(self._me, at)
 
     def unshare(self, at: "str | Selection") -> "Graph":
-        """Gives every call of a shared layer a layer of its own, with the same weights."""
+        """Give every call of a shared layer its own layer, with the same weights."""
         return self._each(at, None, lambda g, place, _: unshare(g, place))
 
-    def share(self, first: str, *others: str, config: str = "same") -> "Graph":
-        """Ties layers of one kind: all calls become calls of the first, with its weights.
+    def share(self, first: str, *others: str, config: Literal["same", "first"] = "same") -> "Graph":
+        """Tie layers of one class: all calls become calls of the first, with its weights.
 
         Args:
             first: The layer that stays.
-            *others: The layers that go away, with their weights.
-            config: `"same"` refuses layers with other constructor arguments than the
-                first; `"first"` lets those of the first hold for all.
+            *others: The layers that are removed, with their weights.
+            config: `"same"` refuses layers with other constructor arguments than the first;
+                `"first"` uses those of the first for all.
 
         Raises:
-            GraphError: If the layers differ in kind, in the shapes of their weights, or in
-                constructor arguments, names and trainable flags aside.
+            GraphError: If the layers differ in class, in the shapes of their weights, or in
+                constructor arguments other than name and `trainable`.
         """
         return share(self._me, first, others, config)
 
     def prune_unused(self) -> "Graph":
-        """Leaves out what no output needs. A built model never has it."""
+        """Remove calls that no output depends on. A built model never has any."""
         return cut.prune_unused(self._me)
 
     def add_output(self, at: "str | Ref", *, name: str | None = None) -> "Graph":
-        """Adds a tensor, also one inside a nested model, to the model's outputs.
+        """Add a tensor, also one inside a nested model, to the model's outputs.
 
         Args:
             at: The tensor.
@@ -323,39 +253,39 @@ class Editable:
         return cut.add_output(self._me, at, name)
 
     def extract(self, *, inputs: Tree = None, outputs: Tree = None) -> "Graph":
-        """Cuts out a part, as a plain Functional model that is not compiled.
+        """Extract a part, as a plain Functional model that is not compiled.
 
-        A tensor among the inputs that carries a mask brings a second input along for
-        the mask: the part takes a dict, `{"x": ..., "x_mask": ...}`. The mask may be
-        `None` where every layer that reads it can do without.
+        An input tensor that carries a mask becomes two inputs, the second one for the mask:
+        the part takes a dict, `{"x": ..., "x_mask": ...}`. The mask may be `None` if every
+        layer that uses it accepts `None`.
 
         Args:
-            inputs: Tensors to start from: a name, a list, or a dict of names; the
-                model's own inputs by default, as far as they are needed.
-            outputs: Tensors to end with, in the same way; the model's own by default.
+            inputs: Tensors to start from: a name, a list, or a dict of names; by default
+                those of the model's inputs that the outputs depend on.
+            outputs: Tensors to end with, in the same way; the model's outputs by default.
 
         Raises:
-            GraphError: If a tensor is unknown, or the part depends on something else.
+            GraphError: If a tensor is unknown, or the outputs depend on another input.
         """
         return cut.extract(self._me, inputs, outputs)
 
     def split(self, at: Tree) -> "tuple[Graph, Graph]":
-        """Cuts the graph in two: `tail(head(x))` is the model again.
+        """Split the graph in two: `tail(head(x))` computes the same as the model.
 
-        If there are several tensors, or one that carries a mask, the head gives a dict
-        of tensors and masks, which the tail takes.
+        If there are several tensors, or one that carries a mask, the head returns a dict of
+        tensors and masks, which is the input of the tail.
 
         Args:
-            at: A tensor, or a list of tensors that lie between inputs and outputs.
+            at: A tensor, or a list of tensors, between inputs and outputs.
         """
         return cut.split(self._me, at)
 
     def with_inputs(self, inputs: Any = None, **options: Any) -> "Graph":
-        """Puts other inputs in the place of the model's.
+        """Replace inputs of the model.
 
         Args:
-            inputs: A `keras.Input` for a model with one input, or a dict of them by the
-                names of the old ones.
+            inputs: A `keras.Input` for a model with one input, or a dict of them by the names
+                of the old ones.
             **options: For a model with one input, what differs from the old one:
                 `shape`, `batch_size`, `dtype`, `sparse`, `optional`, `name`.
         """
@@ -369,7 +299,7 @@ class Editable:
         *,
         calls: bool = False,
     ) -> "Graph":
-        """Makes an edit at one place, or at every place of a selection."""
+        """Apply an edit at one place, or at every place of a selection."""
         graph = self._me
         if not isinstance(at, Selection):
             return change(graph, at, new)
@@ -377,18 +307,18 @@ class Editable:
         places = at.calls() if calls else [*at]
         if len(places) > 1 and new is not None and graph.live_origin().is_layer(new):
             message = (
-                f"{len(places)} places of graph '{graph.name}' cannot have one layer; pass a "
+                f"cannot use one layer at {len(places)} places of graph '{graph.name}'; pass a "
                 f"function that makes one for each, such as lambda old: {type(new).__name__}(...)"
             )
             raise OptionError(message)
         for place in places:
             graph = change(graph, place, new)
-        return graph
+        return with_one_entry_for(self._me, graph, at)
 
-    def transfer_report(self, *, weights: str = "copy") -> TransferReport:
-        """Tells what becomes of every variable, old ones that are dropped too.
+    def transfer_report(self, *, weights: Weights = "copy") -> "TransferReport":
+        """Report what becomes of every variable, including those that are dropped.
 
-        Builds the graph to know.
+        Builds the graph to find out.
 
         Args:
             weights: How it is built; see `build`.
@@ -400,15 +330,15 @@ class Editable:
         return cast("Graph", self)
 
     def live_origin(self) -> Origin:
-        """Returns where the graph was read from.
+        """Return where the graph was traced from.
 
         Raises:
-            GraphError: If it was written by hand.
+            GraphError: If it was written by hand, or unpickled.
         """
         if self.origin is None:
             message = (
-                f"graph '{self.name}' was not traced from a model, so there are no "
-                "layers to build it with; make it with ramet.trace(model)"
+                f"graph '{self.name}' was not traced from a model in this process, so there are no "
+                "layers to build it with; trace the model again, with ramet.trace(model)"
             )
             raise GraphError(message)
         return self.origin

@@ -1,40 +1,36 @@
-"""From names that a person writes to layers, calls and tensors of a graph."""
+"""Layers, calls and tensors of a graph by the names that users write."""
 
 import difflib
-from collections import Counter
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
+from ramet._arguments import shown
 from ramet.errors import GraphError, OptionError
+from ramet.graph.data import Call, Layer, Ref
 from ramet.graph.names import counted
-from ramet.graph.parts import Call, Layer, Ref
+from ramet.graph.paths import layer_paths
 from ramet.graph.reach import written_calls
 
 if TYPE_CHECKING:
     from ramet.graph.core import Graph
 
 
-def layer_paths(graph: "Graph", prefix: str = "") -> Iterator[tuple[str, Layer]]:
-    """Yields every layer that the author wrote by path, nested ones after their model."""
-    for key in dict.fromkeys(call.layer for call in written_calls(graph)):
-        if key is not None:
-            layer = graph.layers[key]
-            yield prefix + key, layer
-            if layer.graph is not None:
-                yield from layer_paths(layer.graph, f"{prefix}{key}/")
-
-
-def descend(graph: "Graph", path: str) -> tuple[tuple[str, ...], "Graph", str]:
-    """Follows a path into nested models. Every edit that names a layer or call goes by it.
+def descend(graph: "Graph", path: "str | Ref") -> tuple[tuple[str, ...], "Graph", str]:
+    """Follow a path into nested models. All edits find layers and calls by it.
 
     Returns:
         The keys of the nested models on the way, the innermost graph, and the last
-        name of the path, which that graph has.
+        name of the path, which exists in that graph.
 
     Raises:
         GraphError: If a step leads nowhere.
     """
     check_place(path)
+    if isinstance(path, Ref):
+        message = (
+            f"a layer or call of graph '{graph.name}' is named by a string, got a Ref; pass the "
+            f"name of its call, '{path.call}'"
+        )
+        raise OptionError(message)
     *steps, last = path.split("/")
     models: list[str] = []
     inner = graph
@@ -58,9 +54,9 @@ def descend(graph: "Graph", path: str) -> tuple[tuple[str, ...], "Graph", str]:
 
 
 def model_call(graph: "Graph", step: str, prefix: str = "") -> Call:
-    """Returns the call of a nested model that one step of a path names.
+    """Return the call of a nested model that one step of a path names.
 
-    For the name of a model that is called several times it is the first call.
+    The name of a model that is called several times means its first call.
 
     Args:
         graph: The graph that calls the model.
@@ -84,10 +80,10 @@ def model_call(graph: "Graph", step: str, prefix: str = "") -> Call:
 
 
 def find_tensor(graph: "Graph", place: "str | Ref") -> tuple[tuple[str, ...], "Graph", Ref]:
-    """Returns one tensor by its path, with the keys of the nested models on the way.
+    """Find one tensor by its path.
 
     Returns:
-        The keys, the graph that has the tensor, and the tensor in that graph.
+        The keys of the nested models on the way, the graph with the tensor, and the tensor.
     """
     check_place(place)
     path = place.call if isinstance(place, Ref) else place
@@ -97,7 +93,7 @@ def find_tensor(graph: "Graph", place: "str | Ref") -> tuple[tuple[str, ...], "G
 
 
 def find_tensor_beside(graph: "Graph", models: tuple[str, ...], place: "str | Ref") -> Ref:
-    """Returns a tensor of the nested graph in which an edit is made.
+    """Return a tensor of the nested graph that is edited.
 
     Args:
         graph: The outermost graph.
@@ -125,29 +121,30 @@ def find_tensor_beside(graph: "Graph", models: tuple[str, ...], place: "str | Re
 
 
 def check_place(place: object) -> None:
-    """Checks that something is a name or a Ref.
+    """Check that something is a name or a Ref.
 
     Raises:
         OptionError: If it is something else.
     """
     if not isinstance(place, (str, Ref)):
-        hint = f"; pass its name, '{name}'" if (name := getattr(place, "name", None)) else ""
-        message = f"a place in a graph is named by a string, got a {type(place).__name__}{hint}"
+        name = getattr(place, "name", None)
+        hint = f"; pass its name, '{name}'" if isinstance(name, str) and name else ""
+        message = f"a place in a graph is named by a string, got {shown(place)}{hint}"
         raise OptionError(message)
 
 
 def place_text(place: "str | Ref") -> str:
-    """Returns a place as it would be written."""
+    """Return a place as a user would write it."""
     if isinstance(place, Ref):
         return f"{place.call}.{place.index}" if place.index else place.call
     return place
 
 
 def find_layer(graph: "Graph", name: str) -> str:
-    """Returns the key of the layer of that name.
+    """Return the key of the layer of that name.
 
     Raises:
-        GraphError: If there is none, or it only serves masks that Keras fills in.
+        GraphError: If there is none, or it only computes masks that Keras fills in.
     """
     check_place(name)
     if name not in graph.layers:
@@ -160,20 +157,13 @@ def find_layer(graph: "Graph", name: str) -> str:
             f"give the call one of its own first: unshare('{layer}')"
         )
         raise GraphError(message)
-    if is_operation(graph.layers[name]) and all(
-        call.layer != name for call in written_calls(graph)
-    ):
+    if graph.layers[name].is_operation and all(call.layer != name for call in written_calls(graph)):
         _check_not_derived(graph, name)
     return name
 
 
-def is_operation(layer: Layer) -> bool:
-    """Whether a layer is an operation of `keras.ops`: it has no weights, flags or masks."""
-    return not hasattr(layer.origin, "supports_masking")
-
-
 def _known_name(graph: "Graph", name: str) -> str | None:
-    """Returns the name of a layer or call as the graph has it; `None` if it has none."""
+    """Return a name as the graph has it (`conv` for `conv#1`), or `None` if it has no such name."""
     if name in graph.layers or name in graph.calls:
         return name
     first = name.removesuffix("#1")
@@ -181,10 +171,10 @@ def _known_name(graph: "Graph", name: str) -> str | None:
 
 
 def check_known(graph: "Graph", name: str, prefix: str = "") -> None:
-    """Checks that a graph has a layer, call or tensor of that name.
+    """Check that a graph has a layer, call or tensor of that name.
 
     Raises:
-        GraphError: If it has none; what is suggested starts with `prefix`.
+        GraphError: If it has none. The name that it suggests starts with `prefix`.
     """
     base, dot, index = name.rpartition(".")
     is_output = dot and index.isdecimal() and _known_name(graph, base) is not None
@@ -197,19 +187,19 @@ def _check_not_derived(graph: "Graph", name: str) -> None:
         for spec in call.outputs:
             if isinstance(spec.mask, Ref) and call.layer != name:
                 message = (
-                    f"'{name}' of graph '{graph.name}' only serves masks that Keras fills in; "
+                    f"'{name}' of graph '{graph.name}' only computes masks that Keras fills in; "
                     f"edit the layer that makes the mask, such as '{call.name}'"
                 )
                 raise GraphError(message)
 
 
 def calls_of_layer(graph: "Graph", key: str) -> list[Call]:
-    """Lists the calls of a layer, in order."""
+    """List the calls of a layer, in order."""
     return [call for call in graph.calls.values() if call.layer == key]
 
 
 def find_call(graph: "Graph", name: str) -> Call:
-    """Returns one call: by its own name, or by that of a layer with one call.
+    """Return one call: by its own name, or by that of a layer with one call.
 
     Raises:
         GraphError: If there is none, or several.
@@ -232,14 +222,14 @@ def find_call(graph: "Graph", name: str) -> Call:
 
 
 def named_call(graph: "Graph", name: str) -> Call | None:
-    """Returns the call that is named, such as `conv#2`; `None` for the name of a layer."""
+    """Return the call of a name such as `conv#2`; `None` for the name of a layer."""
     return None if name in graph.layers or "#" not in name else find_call(graph, name)
 
 
 def find_ref(graph: "Graph", name: "str | Ref") -> Ref:
-    """Returns one tensor: `call`, or `call.1` for a call with several outputs.
+    """Return one tensor: `call`, or `call.1` for a call with several outputs.
 
-    A layer whose own name is `call.1` wins; a `Ref` then names the output.
+    If there is a layer named `call.1`, that one is meant; use a `Ref` for the output.
 
     Raises:
         GraphError: If there is none, or several.
@@ -265,7 +255,7 @@ def find_ref(graph: "Graph", name: "str | Ref") -> Ref:
 
 
 def find_place(graph: "Graph", place: "str | Ref") -> tuple[tuple[str, ...], Ref]:
-    """Return one tensor at one place: each nested model on the way by one call of it.
+    """Find one tensor at one place: a path names one call of each nested model on the way.
 
     Returns:
         The names of the calls of nested models on the way, and the tensor in the innermost.
@@ -293,35 +283,12 @@ def find_place(graph: "Graph", place: "str | Ref") -> tuple[tuple[str, ...], Ref
         calls.append(call.name)
         inner = cast("Graph", inner.layers[key].graph)
     check_known(inner, last, "".join(f"{name}/" for name in calls))
-    # A call that only serves masks can be looked at, though not edited.
-    shown = last in inner.calls and last not in {call.name for call in written_calls(inner)}
-    if shown and len(inner.calls[last].outputs) == 1:
+    # A call that only computes masks cannot be edited, but it can be read.
+    is_mask = last in inner.calls and last not in {call.name for call in written_calls(inner)}
+    if is_mask and len(inner.calls[last].outputs) == 1:
         return tuple(calls), Ref(last)
     ref = Ref(last, place.index) if isinstance(place, Ref) else last
     return tuple(calls), find_ref(inner, ref)
-
-
-def call_labels(graph: "Graph") -> dict[str, str]:
-    """Return for each call the name that means it alone: `conv#1` for the first of several.
-
-    Costs O(calls).
-    """
-    counts = Counter(call.layer for call in graph.calls.values())
-    return {
-        name: f"{name}#1" if name == call.layer and counts[call.layer] > 1 else name
-        for name, call in graph.calls.items()
-    }
-
-
-def call_paths(graph: "Graph", prefix: str = "") -> Iterator[tuple[str, Call]]:
-    """Yield every call that the author wrote by path, those of a nested model per use of it."""
-    labels = call_labels(graph)
-    for call in written_calls(graph):
-        path = prefix + labels[call.name]
-        yield path, call
-        inner = None if call.layer is None else graph.layers[call.layer].graph
-        if inner is not None:
-            yield from call_paths(inner, f"{path}/")
 
 
 def _numbered(calls: list[Call]) -> list[str]:
@@ -341,20 +308,22 @@ def _checked(graph: "Graph", ref: Ref, shown: str) -> Ref:
 
 _SHOWN = 8
 """How many layers a message lists."""
+_COMPARED = 200
+"""With how many characters of a name others are compared."""
 
 
 def _unknown(graph: "Graph", name: str, prefix: str = "", noun: str = "layer") -> GraphError:
-    """Returns an error for a name that a graph does not have.
+    """Return an error for a name that a graph does not have.
 
     Args:
         graph: The graph in which it was looked for.
         name: The name.
-        prefix: The path to that graph, for what is suggested instead.
+        prefix: The path to that graph, for the suggestion.
         noun: What was looked for.
     """
     known = [path for path, _ in layer_paths(graph)]
     inner = [path for path in known if path.endswith(f"/{name}")]
-    near = inner[:1] or difflib.get_close_matches(name, [*known, *graph.calls], n=1)
+    near = inner[:1] or difflib.get_close_matches(name[:_COMPARED], [*known, *graph.calls], n=1)
     if near:
         hint = f"; did you mean '{prefix}{near[0]}'?"
     else:
@@ -369,8 +338,8 @@ def check_not_input(graph: "Graph", layer: Layer, what: str) -> None:
     """Check that a layer is not an input.
 
     Raises:
-        GraphError: If it is; `what` says what cannot be done, and what can.
+        GraphError: If it is; `what` says what cannot be done, and what to do instead.
     """
-    if layer.kind == "InputLayer":
+    if layer.is_input:
         message = f"input '{layer.name}' of graph '{graph.name}' cannot be {what}"
         raise GraphError(message)

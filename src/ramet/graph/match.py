@@ -1,10 +1,11 @@
-"""Where a small graph, the pattern, is found in a larger one."""
+"""The places where a small graph, the pattern, occurs in a larger one."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ramet.graph.parts import Call, Layer, Ref
+from ramet.graph.data import Call, Layer, Ref
+from ramet.graph.names import brief
 from ramet.graph.reach import written_calls
 from ramet.graph.tree import leaves, paired_leaves
 
@@ -12,36 +13,36 @@ if TYPE_CHECKING:
     from ramet.graph.core import Graph
 
 _MOST_PLACES = 6
-"""How many arguments are tried in every order where the order says nothing."""
+"""How many arguments of a commutative operation are tried in every order."""
 
 
 class Likeness(Protocol):
-    """What has to be known of live layers to compare them with those of a pattern."""
+    """Compares live layers with those of a pattern."""
 
-    def differs(self, asked: Layer, found: Layer) -> str | None:
-        """Tells why a layer is not what one of the pattern asks for."""
+    def differs(self, asked: Layer, layer: Layer) -> str | None:
+        """Return why a layer does not match one of the pattern; `None` if it does."""
         ...
 
-    def commutes(self, found: Layer) -> bool:
-        """Whether the order of a layer's arguments says nothing."""
+    def commutes(self, layer: Layer) -> bool:
+        """Whether the order of a layer's arguments does not matter."""
         ...
 
-    def arguments(self, found: Layer, call: Call) -> dict[str, Any]:
-        """Returns the written arguments of a call by their names in the layer's signature."""
+    def arguments(self, layer: Layer, call: Call) -> dict[str, Any]:
+        """Return the written arguments of a call by their names in the layer's signature."""
         ...
 
-    def context(self, found: Layer) -> frozenset[str]:
-        """Names the arguments that a model hands on to a layer, such as `training`."""
+    def context(self, layer: Layer) -> frozenset[str]:
+        """Return the arguments that a model passes on to a layer, such as `training`."""
         ...
 
-    def same_constant(self, asked: Any, given: Any) -> bool:
+    def same_constant(self, asked: Any, other: Any) -> bool:
         """Whether two constants in arguments are the same, arrays by their values."""
         ...
 
 
 @dataclass(frozen=True)
 class Match:
-    """One place where the pattern was found."""
+    """One place where the pattern matches."""
 
     calls: dict[str, str]
     """Calls of the graph, by those of the pattern."""
@@ -50,20 +51,24 @@ class Match:
     tensors: dict[Ref, Ref]
     """Tensors of the graph, by the inputs of the pattern."""
     context: Mapping[str, Any]
-    """What all calls are given that take it, and the pattern does not write: `training`."""
+    """Arguments such as `training` that all calls have and the pattern leaves open."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Miss:
-    """One place where the pattern was nearly found."""
+    """One place where the pattern nearly matches."""
 
     place: str
-    """The call where it would have ended."""
+    """The call that would have been the end of the match."""
     reason: str
-    """What is different."""
+    """The difference."""
+
+    def __repr__(self) -> str:
+        """Return place and reason, on one short line."""
+        return brief("Miss", str(self))
 
     def __str__(self) -> str:
-        """Returns place and reason."""
+        """Return place and reason."""
         return f"{self.place}: {self.reason}"
 
 
@@ -81,7 +86,7 @@ class Matcher:
     """Finds a pattern in a graph, each call in at most one match."""
 
     def __init__(self, graph: "Graph", pattern: "Graph", likeness: Likeness) -> None:
-        """Prepares the search.
+        """Prepare a search.
 
         Args:
             graph: Where to search.
@@ -98,17 +103,17 @@ class Matcher:
         self.misses: list[Miss] = []
 
     def matches(self) -> list[Match]:
-        """Lists the matches from the inputs on, and collects near misses."""
-        found: list[Match] = []
+        """List the matches, starting from the inputs, and collect near misses in `misses`."""
+        matches: list[Match] = []
         taken: set[str] = set()
         for call in self._written.values():
             self._reasons = []
             for bindings in self._ending_at(call):
                 reason = self._why_not(bindings, taken)
                 if reason is None:
-                    context = {key: given[0] for key, given in self._context(bindings).items()}
+                    context = {key: item[0] for key, item in self._context(bindings).items()}
                     match = Match(bindings.calls, bindings.layers, bindings.tensors, context)
-                    found.append(match)
+                    matches.append(match)
                     taken.update(match.calls.values())
                     break
                 self._reasons.append((len(bindings.calls) + 1, reason))
@@ -116,26 +121,26 @@ class Matcher:
                 deepest = max(self._reasons, default=(0, ""), key=lambda item: item[0])
                 if deepest[0] > 0:
                     self.misses.append(Miss(call.name, deepest[1]))
-        return found
+        return matches
 
     def _ending_at(self, call: Call) -> Iterator[_Bindings]:
-        """Yields ways in which the pattern's first output can be made by a call."""
+        """Yield the bindings in which a call computes the pattern's first output."""
         first, *others = self._outputs
         for bindings in self._unify(first.call, call.name, _Bindings()):
             yield from self._complete(others, bindings)
 
     def _complete(self, outputs: list[Ref], bindings: _Bindings) -> Iterator[_Bindings]:
-        """Yields ways in which the pattern's other outputs are found too."""
+        """Yield the bindings extended to the pattern's other outputs."""
         missing = [ref for ref in outputs if ref.call not in bindings.calls]
         if not missing:
             yield bindings
             return
         for name in self._written:
-            for found in self._unify(missing[0].call, name, bindings):
-                yield from self._complete(missing[1:], found)
+            for extended in self._unify(missing[0].call, name, bindings):
+                yield from self._complete(missing[1:], extended)
 
     def _unify(self, wanted: str, name: str, bindings: _Bindings) -> Iterator[_Bindings]:
-        """Yields ways in which a call of the pattern can be a call of the graph."""
+        """Yield the bindings extended by a call of the pattern that is a call of the graph."""
         bound = bindings.calls.get(wanted)
         if bound is not None or name in bindings.calls.values():
             if bound == name:
@@ -149,16 +154,16 @@ class Matcher:
             depth = len(bindings.calls) + (not reason.startswith("is a "))
             self._reasons.append((depth, f"'{name}' {reason}"))
             return
-        found = bindings.copy()
-        found.calls[wanted], found.layers[asked.layer] = name, call.layer
+        extended = bindings.copy()
+        extended.calls[wanted], extended.layers[asked.layer] = name, call.layer
         layer = self._graph.layers[call.layer]
         pairs = self._pairs(layer, asked, call)
         if pairs is None:
             self._reasons.append((1, f"'{name}' takes other arguments"))
         elif self._likeness.commutes(layer) and 1 < len(pairs) <= _MOST_PLACES:
-            yield from self._unify_in_any_order(pairs, found, name)
+            yield from self._unify_in_any_order(pairs, extended, name)
         else:
-            yield from self._unify_all(pairs, found, name)
+            yield from self._unify_all(pairs, extended, name)
 
     def _layer_differs(self, asked: str, key: str, bindings: _Bindings) -> str | None:
         bound = bindings.layers.get(asked)
@@ -169,24 +174,24 @@ class Matcher:
         return self._likeness.differs(self._pattern.layers[asked], self._graph.layers[key])
 
     def _pairs(self, layer: Layer, asked: Call, call: Call) -> list[tuple[Any, Any]] | None:
-        """Lists arguments side by side, but for what a model hands on to its calls."""
-        wanted, given = (self._likeness.arguments(layer, each) for each in (asked, call))
-        handed_on = self._likeness.context(layer) - wanted.keys()
-        return paired_leaves(wanted, {k: v for k, v in given.items() if k not in handed_on})
+        """Pair the arguments of two calls, except those that a model passes on to its calls."""
+        wanted, actual = (self._likeness.arguments(layer, each) for each in (asked, call))
+        passed_on = self._likeness.context(layer) - wanted.keys()
+        return paired_leaves(wanted, {k: v for k, v in actual.items() if k not in passed_on})
 
     def _unify_in_any_order(
         self, pairs: list[tuple[Any, Any]], bindings: _Bindings, name: str
     ) -> Iterator[_Bindings]:
-        """Yields ways in which arguments are found, whatever their order."""
+        """Yield the bindings extended by arguments, in every order."""
         if not pairs:
             yield bindings
             return
         (asked, _), *rest = pairs
-        for place, (_, given) in enumerate(pairs):
+        for place, (_, actual) in enumerate(pairs):
             others = [value for at, (_, value) in enumerate(pairs) if at != place]
             left = [(want, value) for (want, _), value in zip(rest, others, strict=True)]
-            for found in self._unify_leaf(asked, given, bindings, name):
-                yield from self._unify_in_any_order(left, found, name)
+            for extended in self._unify_leaf(asked, actual, bindings, name):
+                yield from self._unify_in_any_order(left, extended, name)
 
     def _unify_all(
         self, pairs: list[tuple[Any, Any]], bindings: _Bindings, name: str
@@ -194,34 +199,34 @@ class Matcher:
         if not pairs:
             yield bindings
             return
-        (asked, given), *rest = pairs
-        for found in self._unify_leaf(asked, given, bindings, name):
-            yield from self._unify_all(rest, found, name)
+        (asked, actual), *rest = pairs
+        for extended in self._unify_leaf(asked, actual, bindings, name):
+            yield from self._unify_all(rest, extended, name)
 
     def _unify_leaf(
-        self, asked: Any, given: Any, bindings: _Bindings, name: str
+        self, asked: Any, actual: Any, bindings: _Bindings, name: str
     ) -> Iterator[_Bindings]:
         if not isinstance(asked, Ref):
-            if isinstance(given, Ref) or not self._likeness.same_constant(asked, given):
+            if isinstance(actual, Ref) or not self._likeness.same_constant(asked, actual):
                 self._reasons.append((len(bindings.calls), f"'{name}' takes another constant"))
             else:
                 yield bindings
-        elif not isinstance(given, Ref):
+        elif not isinstance(actual, Ref):
             self._reasons.append((len(bindings.calls), f"'{name}' takes a constant"))
         elif asked in self._inputs:
-            bound = bindings.tensors.get(asked, given)
-            if bound == given:
-                found = bindings.copy()
-                found.tensors[asked] = given
-                yield found
+            bound = bindings.tensors.get(asked, actual)
+            if bound == actual:
+                extended = bindings.copy()
+                extended.tensors[asked] = actual
+                yield extended
             else:
-                reason = f"'{name}' reads '{given.call}', not '{bound.call}'"
+                reason = f"'{name}' reads '{actual.call}', not '{bound.call}'"
                 self._reasons.append((len(bindings.calls), reason))
-        elif asked.index == given.index:
-            yield from self._unify(asked.call, given.call, bindings)
+        elif asked.index == actual.index:
+            yield from self._unify(asked.call, actual.call, bindings)
 
     def _why_not(self, bindings: _Bindings, taken: set[str]) -> str | None:
-        """Tells why what was found cannot be replaced."""
+        """Return why a match cannot be replaced; `None` if it can."""
         inside = set(bindings.calls.values())
         overlap = inside & taken
         if overlap:
@@ -245,19 +250,22 @@ class Matcher:
         return None
 
     def _context(self, bindings: _Bindings) -> dict[str, tuple[Any, str, str | None]]:
-        """Returns what calls are given that the pattern leaves open, and who is not."""
-        given: dict[str, dict[str, Any]] = {}
+        """Return the context arguments of a match that the pattern leaves open.
+
+        By name: the value, a call that has it, and one that has another value, if any.
+        """
+        passed: dict[str, dict[str, Any]] = {}
         for wanted, name in bindings.calls.items():
             asked, call = self._pattern.calls[wanted], self._graph.calls[name]
             layer = self._graph.layers[call.layer or ""]
             written = [self._likeness.arguments(layer, each) for each in (asked, call)]
             for key in self._likeness.context(layer) - written[0].keys():
-                given.setdefault(key, {})[name] = written[1].get(key)
-        found: dict[str, tuple[Any, str, str | None]] = {}
-        for key, values in given.items():
-            told = [name for name, value in values.items() if value is not None]
-            if told:
-                value = values[told[0]]
+                passed.setdefault(key, {})[name] = written[1].get(key)
+        context: dict[str, tuple[Any, str, str | None]] = {}
+        for key, values in passed.items():
+            names = [name for name, value in values.items() if value is not None]
+            if names:
+                value = values[names[0]]
                 odd = (name for name, other in values.items() if other != value)
-                found[key] = value, told[0], next(odd, None)
-        return found
+                context[key] = value, names[0], next(odd, None)
+        return context

@@ -1,12 +1,18 @@
-"""Names: made unique, and suggested when one is not known."""
+"""Names and short texts: unique and automatic names, suggestions, lists, counts."""
 
-import difflib
 import re
-from collections.abc import Collection, Container
+from collections.abc import Container, Sequence
+from typing import Any, cast
+
+from ramet import _arguments as arguments
+from ramet._arguments import did_you_mean as did_you_mean  # noqa: PLC0414 it is used from here
+
+_BRIEF = 120
+"""The most characters of a `repr`."""
 
 
 def unique_name(name: str, taken: Container[str]) -> str:
-    """Returns the name itself if it is free, or else `name#2`, `name#3`, ..."""
+    """Return a name, or the first of `name#2`, `name#3`, ... that is free."""
     if name not in taken:
         return name
     number = 2
@@ -16,31 +22,39 @@ def unique_name(name: str, taken: Container[str]) -> str:
 
 
 def prefixed(model: str, name: str) -> str:
-    """Returns a name for a layer that comes out of a model: `encoder_conv`.
+    """Return a name for a layer that is moved out of a model: `encoder_conv`.
 
-    Without the dots of the model's name: PyTorch holds no weights under such names.
+    Dots in the model's name are replaced: PyTorch cannot hold weights under such names.
     """
     return f"{model.replace('.', '_')}_{name}"
 
 
-def did_you_mean(name: str, known: Collection[str]) -> str:
-    """Returns `; did you mean 'x'?` for the nearest known name, or nothing."""
-    near = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean '{near[0]}'?" if near else ""
-
-
 def counted(number: int, noun: str) -> str:
-    """Returns `1 layer` or `3 layers`."""
+    """Return `1 layer` or `3 layers`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def listed(items: Sequence[str], most: int = 3, separator: str = ", ") -> str:
+    """Return the first items of a list, and how many more there are: `a, b, c and 9 more`."""
+    if len(items) <= most + 1:  # "and 1 more" is no shorter than the item itself
+        return separator.join(items)
+    return f"{separator.join(items[:most])} and {len(items) - most} more"
+
+
+def brief(kind: str, text: str) -> str:
+    """Return `<kind text>` on one short line, for `repr`."""
+    line = " ".join(text.split())
+    room = _BRIEF - len(f"<{kind} >")
+    return f"<{kind} {line if len(line) <= room else f'{line[: room - 3]}...'}>"
+
+
 def is_automatic(name: str, kind: str) -> bool:
-    """Tells whether Keras made a name up from the name of the class: `dense_3`."""
+    """Whether Keras derived a name from the name of the class: `dense_3`."""
     return re.sub(r"_\d+$", "", name).replace("_", "") == kind.lower()
 
 
 def next_free(name: str, taken: Container[str]) -> str:
-    """Returns an automatic name with the next number that is free: `dense_4`."""
+    """Return an automatic name with the next free number: `dense_4`."""
     base, number = re.sub(r"_\d+$", "", name), 1
     while f"{base}_{number}" in taken:
         number += 1
@@ -48,6 +62,13 @@ def next_free(name: str, taken: Container[str]) -> str:
 
 
 def shown(value: object) -> str:
-    """Return a value as a line of the journal has it: literals as they are, others by class."""
-    plain: tuple[type, ...] = (bool, int, float, str, list, tuple, dict, type(None))
-    return repr(value) if type(value) in plain else type(value).__name__
+    """Return a value for an entry of the journal: a literal as it is, others by class."""
+    if isinstance(value, dict):
+        items = cast("dict[Any, Any]", value).items()
+        return f"{{{', '.join(f'{shown(key)}: {shown(item)}' for key, item in items)}}}"
+    if type(value) in (list, tuple):
+        inside = ", ".join(map(shown, cast("list[Any]", value)))
+        comma = "," if isinstance(value, tuple) and len(cast("tuple[Any, ...]", value)) == 1 else ""
+        return f"[{inside}]" if isinstance(value, list) else f"({inside}{comma})"
+    plain: tuple[type, ...] = (bool, int, float, str, type(None))
+    return arguments.shown(value) if type(value) in plain else type(value).__name__

@@ -1,9 +1,10 @@
-"""What depends on what: calls that the author wrote, readers, what lies below an edit."""
+"""Dependencies between calls: what the author wrote, what depends on an edit, what is unused."""
 
 import dataclasses
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from ramet.graph.parts import Call, Ref
+from ramet.graph.data import Call, Ref
 from ramet.graph.tree import leaves
 
 if TYPE_CHECKING:
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def written_calls(graph: "Graph") -> list[Call]:
-    """Lists the calls that the outputs need, derived arguments left out, and the inputs.
+    """List the calls that the outputs depend on, ignoring derived arguments, and the inputs.
 
     In the order of the graph. Costs O(calls).
     """
@@ -22,10 +23,24 @@ def written_calls(graph: "Graph") -> list[Call]:
     return [call for call in graph.calls.values() if call.name in needed]
 
 
+def layers_of(calls: Iterable[Call]) -> list[str]:
+    """List the layers and operations that some calls use, each once."""
+    return [*dict.fromkeys(call.layer for call in calls if call.layer is not None)]
+
+
+def written_layers(graph: "Graph") -> list[str]:
+    """List the layers and operations that the author called, and the inputs.
+
+    Operations that Keras added for masks are left out. `print(graph)` counts these layers.
+    Costs O(calls).
+    """
+    return layers_of(written_calls(graph))
+
+
 def mask_makers(graph: "Graph") -> dict[Ref, str]:
     """Return, for every mask, the first call whose output carries it, by name.
 
-    Later calls only pass it on. Costs O(calls).
+    Later calls only propagate it. Costs O(calls).
     """
     makers: dict[Ref, str] = {}
     for call in graph.calls.values():
@@ -37,10 +52,10 @@ def mask_makers(graph: "Graph") -> dict[Ref, str]:
 
 
 def after_mask_makers(graph: "Graph", makers: dict[Ref, str]) -> list[Call]:
-    """List the calls so that whoever reads a mask by hand comes after the call that carries it.
+    """List the calls so that a call with an explicit mask comes after the one that carries it.
 
-    Where that is impossible, since the carrier itself depends on the reader, the order
-    stays. Costs O(calls) where nobody reads masks by hand.
+    The order stays as it is where that is impossible, since the carrier depends on the call.
+    Costs O(calls) if no mask is passed explicitly.
     """
     calls = [*graph.calls.values()]
     readers = {
@@ -69,23 +84,23 @@ def after_mask_makers(graph: "Graph", makers: dict[Ref, str]) -> list[Call]:
 
 
 def unsettled_calls(graph: "Graph") -> set[str]:
-    """Names the calls at or below an edit: their specs are inferred again on build.
+    """Return the names of the calls that an edit changed, and of those that depend on them.
 
-    Costs O(calls).
+    Their specs are inferred again on build. Costs O(calls).
     """
-    found: set[str] = set()
+    unsettled: set[str] = set()
     for call in graph.calls.values():
         layer = None if call.layer is None else graph.layers[call.layer]
         edited = call.edit is not None or (layer is not None and layer.edit is not None)
-        if edited or any(ref.call in found for ref in call.written_refs):
-            found.add(call.name)
-    return found
+        if edited or any(ref.call in unsettled for ref in call.written_refs):
+            unsettled.add(call.name)
+    return unsettled
 
 
 def pruned(graph: "Graph") -> "Graph":
-    """Leaves out calls that neither an output nor a mask on the way needs.
+    """Return a graph without calls that neither outputs nor masks depend on.
 
-    Costs O(calls). A graph in which everything is needed is returned as it is.
+    Costs O(calls). A graph without such calls is returned unchanged.
     """
     needed = {ref.call for ref in leaves((graph.inputs, graph.outputs))}
     waiting = [*needed]

@@ -1,14 +1,14 @@
-"""A graph as rows: what a table tells of every call."""
+"""A graph as the rows of a table, one per call."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ramet.graph.html import html_table
+from ramet.graph.data import Call, Layer, Ref
 from ramet.graph.names import counted
-from ramet.graph.parts import Call, Layer, Ref
-from ramet.graph.reach import unsettled_calls, written_calls
+from ramet.graph.reach import unsettled_calls, written_calls, written_layers
 from ramet.graph.text import outputs_text, ref_text
 from ramet.graph.tree import leaves
+from ramet.text.html import html_table
 
 if TYPE_CHECKING:
     from ramet.graph.core import Graph
@@ -16,24 +16,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One call, in words."""
+    """One call as text."""
 
     call: Call
     """The call."""
     layer: Layer | None
-    """What is called; `None` for a bare symbolic input."""
+    """The layer; `None` for a bare symbolic input."""
     kind: str
-    """Class of the layer, and how many layers a nested model holds."""
+    """Class of the layer; for a nested model, with the number of its layers."""
     output: str
-    """Dtypes and shapes of what it gives, with `?` for what is inferred again on build."""
+    """Dtypes and shapes of its outputs, with `?` if they are inferred again on build."""
     sources: tuple[str, ...]
-    """The tensors that its author gave to it."""
+    """The tensors that the author passed to it."""
     settled: bool
     """Whether shapes, dtypes and masks are known before the graph is built."""
 
 
 def rows_of(graph: "Graph") -> list[Row]:
-    """Lists the calls that the author wrote, nested models folded. Costs O(calls)."""
+    """List the calls that the author wrote, each nested model as one row. Costs O(calls)."""
     unsettled = unsettled_calls(graph)
     return [_row(graph, call, settled=call.name not in unsettled) for call in written_calls(graph)]
 
@@ -50,11 +50,11 @@ def _kind(layer: Layer | None) -> str:
         return "tensor"
     if layer.graph is None:
         return layer.kind
-    return f"{layer.kind} ({counted(len(layer.graph.layers), 'layer')})"
+    return f"{layer.kind} ({counted(len(written_layers(layer.graph)), 'layer')})"
 
 
 def graph_html(graph: "Graph") -> str:
-    """Returns the graph as a table in HTML, nested models folded to one row."""
+    """Return the graph as an HTML table, each nested model as one row."""
     rows = rows_of(graph)
     cells = [
         (row.call.name, row.kind, row.output, ", ".join(row.sources), _mask(row)) for row in rows

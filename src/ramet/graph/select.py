@@ -1,71 +1,108 @@
-"""Selections: some layers of a graph, by kind, name or what else can be asked of them."""
+"""Selections: some layers of a graph, by class, name or any property."""
 
 import re
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, cast
 
+from ramet._arguments import (
+    check_flag,
+    check_function,
+    check_index,
+    check_text,
+    is_true,
+    shown,
+)
+from ramet._words import Policy
 from ramet.errors import GraphError, OptionError
-from ramet.graph.locate import calls_of_layer, is_operation, layer_paths
-from ramet.graph.names import counted
-from ramet.graph.parts import Layer
+from ramet.graph.data import Layer
+from ramet.graph.locate import calls_of_layer
+from ramet.graph.names import brief, counted, listed
+from ramet.graph.paths import layer_paths
 
 if TYPE_CHECKING:
     from ramet.graph.core import Graph
 
 
 _SHOWN = 5
-"""How many paths a text about a selection names."""
+"""How many paths of a selection a message lists."""
 
 
 class Selection:
-    """Some layers of a graph, nested ones too, by path and in the order of the graph."""
+    """Some layers of a graph and of its nested models, by path and in the order of the graph."""
 
     def __init__(
         self, graph: "Graph", paths: tuple[str, ...], what: str, *, missing_ok: bool
     ) -> None:
-        """Holds paths; `Graph.select` makes one."""
+        """Hold paths. Use `Graph.select` to create a selection.
+
+        Raises:
+            OptionError: If an argument has the wrong type.
+        """
+        if not hasattr(graph, "live_origin"):
+            raise OptionError(f"a selection is of a Graph, got {shown(graph)}")
+        if not isinstance(cast("Any", paths), tuple):
+            raise OptionError(f"paths must be a tuple of strings, got {shown(paths)}")
+        for path in paths:
+            check_text(path, "a path")
+        check_text(what, "what")
+        check_flag(missing_ok, "missing_ok")
         self.graph = graph
         self.paths = paths
         self.what = what
+        """The criteria, as text: `kind=Dense`."""
         self._missing_ok = missing_ok
 
     def __iter__(self) -> Iterator[str]:
-        """Yields the paths."""
+        """Yield the paths."""
         return iter(self.paths)
 
     def __len__(self) -> int:
-        """Returns how many layers are selected."""
+        """Return the number of selected layers."""
         return len(self.paths)
 
     def __getitem__(self, index: int) -> str:
-        """Returns one of the paths."""
+        """Return one of the paths."""
+        if isinstance(cast("Any", index), slice):
+            return self.paths[index]
+        check_index(index, "the number of a path")
+        if not -len(self) <= index < len(self):
+            size = counted(len(self), "layer")
+            message = f"a selection of {size} has no number {shown(index)}; count from 0"
+            raise OptionError(message)
         return self.paths[index]
 
     def __contains__(self, path: object) -> bool:
-        """Tells whether a layer is selected."""
-        return path in self.paths
+        """Whether a layer is selected."""
+        return isinstance(path, str) and path in self.paths
+
+    @property
+    def asked(self) -> str:
+        """The criteria, to follow `3 layers` in a text: `'relu*'`, or `by kind=Dense`."""
+        name = re.fullmatch(r"name=('[^']*')", self.what)
+        return f"by {self.what}" if name is None else name[1]
 
     def __repr__(self) -> str:
-        """Returns what was asked for and what was found."""
-        shown = ", ".join(self.paths[:_SHOWN]) + (", ..." if len(self) > _SHOWN else "")
-        return f"<{counted(len(self), 'layer')} of '{self.graph.name}' by {self.what}: {shown}>"
+        """Return the criteria and the first matches, on one line."""
+        shown = f": {listed(self.paths, _SHOWN)}" if self.paths else ""
+        count = counted(len(self), "layer")
+        return brief("Selection", f"of '{self.graph.name}' by {self.what}: {count}{shown}")
 
     def __and__(self, other: "Selection") -> "Selection":
-        """Selects what both select."""
+        """Select the layers in both selections."""
         return self._combined(other, "&", lambda path: path in self and path in other)
 
     def __or__(self, other: "Selection") -> "Selection":
-        """Selects what either selects."""
+        """Select the layers in either selection."""
         return self._combined(other, "|", lambda path: path in self or path in other)
 
     def __sub__(self, other: "Selection") -> "Selection":
-        """Selects what the other does not select."""
+        """Select the layers that are not in the other selection."""
         return self._combined(other, "-", lambda path: path in self and path not in other)
 
     def _combined(self, other: "Selection", sign: str, keeps: Callable[[str], bool]) -> "Selection":
         if not isinstance(cast("Any", other), Selection):
-            message = f"a selection can be combined with another one, not with {other!r}"
+            message = f"a selection can be combined with another one, not with {shown(other)}"
             raise OptionError(message)
         if other.graph is not self.graph:
             message = (
@@ -80,7 +117,7 @@ class Selection:
         return Selection(self.graph, paths, what, missing_ok=ok)
 
     def one(self) -> str:
-        """Returns the path of the only layer.
+        """Return the path of the only layer.
 
         Raises:
             GraphError: If there is none, or several.
@@ -95,17 +132,19 @@ class Selection:
         return self.paths[0]
 
     def layers(self) -> list[Any]:
-        """Lists the live layers. They are the model's own: read them, do not change them."""
-        found = dict(layer_paths(self.graph))
-        return [found[path].origin for path in self.paths]
+        """List the live layers. They are the model's own: read them, do not change them."""
+        self.graph.live_origin()  # A graph without one has no live layers.
+        records = dict(layer_paths(self.graph))
+        return [records[path].origin for path in self.paths]
 
     def calls(self) -> list[str]:
-        """Lists every call of the layers by path, as an edit of one place wants it.
+        """List every call of the layers by path, in the form that edits expect.
 
-        A layer that several graphs have in common has calls in each of them.
+        A layer that several graphs share has calls in each of them.
         """
         places: dict[tuple[int, int], list[str]] = {}
-        for prefix, inner in _all_graphs(self.graph):
+        for visit in self.graph.walk():
+            prefix, inner = visit.prefix, visit.graph
             for key, layer in inner.layers.items():
                 names = [call.name for call in calls_of_layer(inner, key)]
                 if len(names) > 1:
@@ -115,54 +154,54 @@ class Selection:
         return [place for path in self.paths for place in places[layers[path].identity]]
 
     def need(self) -> None:
-        """Checks that something is selected, or need not be.
+        """Check that the selection is not empty, unless it may be.
 
         Raises:
-            GraphError: If nothing is, and that was not allowed.
+            GraphError: If it is empty, without `missing_ok=True`.
         """
         if not self.paths and not self._missing_ok:
             message = (
-                f"no layer of graph '{self.graph.name}' is selected by {self.what}; ask for "
+                f"no layer of graph '{self.graph.name}' is selected by {self.what}; pass "
                 "missing_ok=True if that is all right"
             )
             raise GraphError(message)
 
-    # --- edits, each on every layer that is selected; see the edits of Graph ---
+    # --- edits of every selected layer; see the same edits of Graph ---
 
-    def replace(self, new: Any, *, weights: str = "fit") -> "Graph":
-        """Replaces each layer by what a function makes of it; see `Graph.replace`."""
+    def replace(self, new: Any, *, weights: Policy = "fit") -> "Graph":
+        """Replace each layer by what a function returns for it; see `Graph.replace`."""
         return self.graph.replace(self, new, weights=weights)
 
-    def configure(self, *, weights: str = "fit", **changes: Any) -> "Graph":
-        """Gives each layer other constructor arguments; see `Graph.configure`."""
+    def configure(self, *, weights: Policy = "fit", **changes: Any) -> "Graph":
+        """Change constructor arguments of each layer; see `Graph.configure`."""
         return self.graph.configure(self, weights=weights, **changes)
 
     def insert_after(self, new: Any) -> "Graph":
-        """Inserts what a function makes after each call of each layer."""
+        """Insert a layer after each call of each layer; see `Graph.insert_after`."""
         return self.graph.insert_after(self, new)
 
     def insert_before(self, new: Any) -> "Graph":
-        """Inserts what a function makes before each call of each layer."""
+        """Insert a layer before each call of each layer; see `Graph.insert_before`."""
         return self.graph.insert_before(self, new)
 
     def freeze(self) -> "Graph":
-        """Stops each layer from training; see `Graph.freeze`."""
+        """Stop each layer from training; see `Graph.freeze`."""
         return self.graph.freeze(self)
 
     def unfreeze(self) -> "Graph":
-        """Lets each layer train; see `Graph.unfreeze`."""
+        """Make each layer trainable; see `Graph.unfreeze`."""
         return self.graph.unfreeze(self)
 
     def remove(self) -> "Graph":
-        """Takes each layer out; see `Graph.remove`."""
+        """Remove each layer; see `Graph.remove`."""
         return self.graph.remove(self)
 
     def unshare(self) -> "Graph":
-        """Takes the calls of each shared layer apart; see `Graph.unshare`."""
+        """Give each call of each shared layer its own layer; see `Graph.unshare`."""
         return self.graph.unshare(self)
 
 
-def select(  # noqa: PLR0913 each asks something else
+def select(  # noqa: PLR0913 each is another criterion
     graph: "Graph",
     *,
     kind: Any,
@@ -171,11 +210,12 @@ def select(  # noqa: PLR0913 each asks something else
     where: Callable[[Any], bool] | None,
     missing_ok: bool,
 ) -> Selection:
-    """Selects layers for which everything that is asked holds."""
+    """Select the layers that meet all criteria."""
+    _check(name, regex, missing_ok)
     tests: list[Callable[[str, Layer], bool]] = []
     what: list[str] = []
     if kind is not None:
-        tests.append(_by_kind(kind))
+        tests.append(_by_kind(graph, kind))
         what.append(f"kind={_kind_name(kind)}")
     if name is not None:
         tests.append(lambda path, _: path_matches(path, name))
@@ -187,48 +227,42 @@ def select(  # noqa: PLR0913 each asks something else
     if where is not None:
         tests.append(_by_question(graph, where))
         what.append("where=...")
-    found: dict[tuple[int, int], str] = {}
+    paths: dict[tuple[int, int], str] = {}
     for path, layer in layer_paths(graph):
         named = kind is not None or path == name
-        if (named or layer.kind != "InputLayer") and all(test(path, layer) for test in tests):
-            found.setdefault(layer.identity, path)
+        if (named or not layer.is_input) and all(test(path, layer) for test in tests):
+            paths.setdefault(layer.identity, path)
     return Selection(
-        graph, tuple(found.values()), ", ".join(what) or "nothing", missing_ok=missing_ok
+        graph, tuple(paths.values()), ", ".join(what) or "nothing", missing_ok=missing_ok
     )
 
 
-def _all_graphs(graph: "Graph") -> Iterator[tuple[str, "Graph"]]:
-    """Yields a graph and those nested in it with the paths to them, each model once."""
-    met: set[tuple[int, int]] = set()
-    waiting = [("", graph)]
-    while waiting:
-        prefix, inner = waiting.pop(0)
-        yield prefix, inner
-        for key, layer in inner.layers.items():
-            if layer.graph is not None and layer.identity not in met:
-                met.add(layer.identity)
-                waiting.append((f"{prefix}{key}/", layer.graph))
+def _check(name: Any, regex: Any, missing_ok: Any) -> None:
+    if name is not None:
+        check_text(name, "name, a glob,")
+    if regex is not None and not isinstance(regex, re.Pattern):
+        check_text(regex, "regex")
+    check_flag(missing_ok, "missing_ok")
 
 
 def _by_question(graph: "Graph", where: Callable[[Any], bool]) -> Callable[[str, Layer], bool]:
-    """Returns a test that asks a function of the user's about the live layer.
+    """Return a test that calls a user's function on the live layer.
 
-    An operation of `keras.ops` lacks most attributes of layers (`weights`, `trainable`):
-    one that is asked for such an attribute is not meant.
+    Operations of `keras.ops` lack most attributes of layers (`weights`, `trainable`): one that
+    lacks an attribute that the function reads is not selected.
     """
-    if not callable(cast("Any", where)):
-        message = f"where must be a function of a layer, got {where!r}"
-        raise OptionError(message)
+    check_function(where, "where", 1, "a layer")
 
     def test(path: str, layer: Layer) -> bool:
         live = graph.live_origin().current(layer)
         try:
-            return bool(where(live))
+            answer = where(live)
         except Exception as error:
-            if is_operation(layer) and isinstance(error, AttributeError) and error.obj is live:
+            if layer.is_operation and isinstance(error, AttributeError) and error.obj is live:
                 return False
             error.add_note(f"while asking `where` about layer '{path}' ({layer.kind})")
             raise
+        return is_true(answer, "where")
 
     return test
 
@@ -237,15 +271,18 @@ def _kinds(kind: Any) -> tuple[Any, ...]:
     return cast("tuple[Any, ...]", kind) if isinstance(kind, tuple) else (kind,)
 
 
-def _by_kind(kind: Any) -> Callable[[str, Layer], bool]:
+def _by_kind(graph: "Graph", kind: Any) -> Callable[[str, Layer], bool]:
     kinds = _kinds(kind)
     for each in kinds:
         if not isinstance(each, (type, str)):
-            message = f"kind must be a class of layers or its name, got {each!r}"
+            message = f"kind must be a class of layers or its name, got {shown(each)}"
             raise OptionError(message)
     classes = tuple(each for each in kinds if isinstance(each, type))
     names = [each for each in kinds if isinstance(each, str)]
-    return lambda _, layer: isinstance(layer.origin, classes) or layer.kind in names
+    if not classes:
+        return lambda _, layer: layer.kind in names
+    live = graph.live_origin()
+    return lambda _, layer: layer.kind in names or live.is_instance(layer, classes)
 
 
 def _kind_name(kind: Any) -> str:
@@ -254,7 +291,7 @@ def _kind_name(kind: Any) -> str:
 
 
 def path_matches(path: str, pattern: str) -> bool:
-    """Tells whether a glob fits: with `/` the whole path, step by step; else the last name."""
+    """Whether a glob matches: with `/` the whole path, step by step; otherwise the last name."""
     steps, wanted = path.split("/"), pattern.split("/")
     if len(wanted) == 1:
         return fnmatchcase(steps[-1], pattern)
@@ -263,7 +300,10 @@ def path_matches(path: str, pattern: str) -> bool:
 
 def _compiled(regex: str) -> re.Pattern[str]:
     try:
-        return re.compile(regex)
-    except re.error as error:
-        message = f"regex={regex!r} is not a regular expression: {error}"
+        pattern = re.compile(regex)
+    except (re.error, RecursionError, OverflowError) as error:
+        message = f"regex={shown(regex)} is not a regular expression: {error}"
         raise OptionError(message) from error
+    if not isinstance(cast("Any", pattern.pattern), str):
+        raise OptionError("regex must be a regular expression of strings, not of bytes")
+    return pattern

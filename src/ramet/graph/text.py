@@ -1,29 +1,45 @@
 """A graph as text that reads like code: one line per call."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from ramet.graph.data import Call, Ref, Spec
 from ramet.graph.names import counted
-from ramet.graph.parts import Call, Ref, Spec
-from ramet.graph.reach import unsettled_calls, written_calls
+from ramet.graph.reach import layers_of, unsettled_calls, written_calls
 from ramet.graph.tree import Tree
+from ramet.graph.walk import nested_models
+from ramet.text.console import folded, terminal_width
 
 if TYPE_CHECKING:
     from ramet.graph.core import Graph
 
+_HANGING = 6
+"""Indent of the continuation lines of a folded line."""
+
 
 def graph_text(graph: "Graph", *, derived: bool = False) -> str:
-    """Returns the graph as text, with nested graphs indented below their calls.
+    """Return the graph as text, with nested graphs indented below it.
 
-    With `derived`, also the arguments that Keras filled in, and their calls. A
-    question mark stands behind what is inferred again when the graph is built.
+    `derived` includes the arguments that Keras filled in, and their calls. A question mark
+    follows specs that are inferred again when the graph is built.
+    """
+    lines: list[str] = []
+    waiting = [("", graph)]
+    while waiting:
+        indent, target = waiting.pop()
+        own = _own_lines(target, terminal_width() - len(indent), derived=derived)
+        lines += [indent + line for line in own]
+        nested = {layer.identity: layer.graph for _, layer in nested_models(target)}
+        waiting += [(f"{indent}  ", inner) for inner in reversed(nested.values()) if inner]
+    return "\n".join(lines)
+
+
+def _own_lines(graph: "Graph", width: int, *, derived: bool) -> list[str]:
+    """Return the lines of a graph without those nested in it.
+
+    If they do not fit the width, calls are not aligned, and long lines are folded.
     """
     calls = [*graph.calls.values()] if derived else written_calls(graph)
-    layers = {call.layer for call in calls if call.layer is not None}
-    hidden = len(graph.calls) - len(calls)
-    shown = [counted(len(layers), "layer"), counted(len(calls), "call")]
-    if hidden:
-        shown.append(f"{hidden} derived")
-    lines = [f"graph '{graph.name}': {', '.join(shown)}"]
     unsettled = unsettled_calls(graph)
     rows = [
         (
@@ -32,13 +48,29 @@ def graph_text(graph: "Graph", *, derived: bool = False) -> str:
         )
         for call in calls
     ]
-    width = max((len(target) for target, _ in rows), default=0)
-    lines += [f"  {target:<{width}} = {source}" for target, source in rows]
-    lines.append(f"  return {_value(graph, graph.outputs)}")
-    nested = {layer.identity: layer.graph for layer in graph.layers.values() if layer.graph}
-    for inner in nested.values():
-        lines += [f"  {line}" for line in graph_text(inner, derived=derived).splitlines()]
-    return "\n".join(lines)
+    title = f"graph '{graph.name}': {sizes_text(graph, calls)}"
+    returned = f"return {_value(graph, graph.outputs)}"
+    column = max((len(target) for target, _ in rows), default=0)
+    if all(column + len(source) <= width - len("   = ") for _, source in rows):
+        lines = [f"{target:<{column}} = {source}" for target, source in rows]
+    else:
+        lines = [f"{target} = {source}" for target, source in rows]
+    inside = [folded(f"  {line}", width, hanging=_HANGING) for line in (*lines, returned)]
+    return [line for group in (folded(title, width, hanging=_HANGING), *inside) for line in group]
+
+
+def sizes_text(graph: "Graph", calls: Sequence[Call] | None = None) -> str:
+    """Return the numbers of layers and calls, and of the calls that are not shown.
+
+    Args:
+        graph: The graph.
+        calls: The calls that are shown; those that the author wrote by default.
+    """
+    calls = written_calls(graph) if calls is None else calls
+    sizes = [counted(len(layers_of(calls)), "layer"), counted(len(calls), "call")]
+    if len(calls) < len(graph.calls):
+        sizes.append(f"{len(graph.calls) - len(calls)} derived")
+    return ", ".join(sizes)
 
 
 def _target(call: Call, *, settled: bool) -> str:
@@ -46,7 +78,7 @@ def _target(call: Call, *, settled: bool) -> str:
 
 
 def outputs_text(call: Call, *, settled: bool) -> str:
-    """Returns dtypes and shapes of what a call gives, with `?` if they are not settled."""
+    """Return dtypes and shapes of the outputs of a call, with `?` if they are not settled."""
     mark = "" if settled else "?"
     return ", ".join(_spec(spec) + mark for spec in call.outputs)
 
@@ -61,11 +93,8 @@ def _source(graph: "Graph", call: Call, *, derived: bool) -> str:
     if call.layer is None:
         return "tensor"
     shown = [_value(graph, arg) for arg in call.args]
-    shown += [
-        f"{key}={_value(graph, value)}"
-        for key, value in call.kwargs.items()
-        if derived or key not in call.derived
-    ]
+    kwargs = call.kwargs if derived else call.written
+    shown += [f"{key}={_value(graph, value)}" for key, value in kwargs.items()]
     layer = graph.layers[call.layer]
     shared = "" if call.name == call.layer else f" {layer.name}"
     return f"{layer.kind}{shared}({', '.join(shown)})"
@@ -86,7 +115,7 @@ def _value(graph: "Graph", value: Tree) -> str:
 
 
 def ref_text(graph: "Graph", ref: Ref) -> str:
-    """Returns the name of a tensor: its call's, and which output if there are several."""
+    """Return the name of a tensor: that of its call, with an index if there are several outputs."""
     several = len(graph.calls[ref.call].outputs) > 1
     return f"{ref.call}.{ref.index}" if several else ref.call
 

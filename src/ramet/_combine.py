@@ -1,0 +1,65 @@
+"""`merge` and `chain`: combine several models into one graph."""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from ramet.errors import OptionError
+from ramet.graph import Graph
+from ramet.graph.edits import combine
+from ramet.tracing.trace import trace
+
+
+def merge(
+    models: Sequence[Any],
+    *,
+    inputs: Literal["shared", "separate"] = "shared",
+    outputs: Any = None,
+    name: str | None = None,
+) -> Graph:
+    """Combine models side by side.
+
+    If two models have layers of the same name, the name of the model is put before that of
+    the layer; the journal says so. A layer that two models share stays one layer.
+
+    Args:
+        models: Models or graphs.
+        inputs: `"shared"` connects all models to the inputs of the first; `"separate"`
+            keeps the inputs of each model, in a list.
+        outputs: Which outputs to return, as a structure of model names; or a layer that
+            combines all outputs, such as `keras.layers.Average()`; or a function of the list
+            of all outputs, such as `lambda y: y[0] - y[1]`. By default, a list of all.
+        name: Name of the new model; by default all names, joined.
+
+    Returns:
+        A graph, to edit further or to build.
+
+    Raises:
+        GraphError: If inputs cannot be shared because their shapes differ.
+    """
+    return combine.merge(_graphs(models), inputs, outputs, name)
+
+
+def chain(*models: Any, name: str | None = None) -> Graph:
+    """Chain models end to end: the outputs of each are the inputs of the next.
+
+    Args:
+        *models: Models or graphs.
+        name: Name of the new model; by default all names, joined.
+
+    Returns:
+        A graph, to edit further or to build.
+
+    Raises:
+        GraphError: If a model has another number of outputs than the next has inputs.
+    """
+    return combine.chain(_graphs(models), name)
+
+
+def _graphs(models: Sequence[Any]) -> list[Graph]:
+    if not isinstance(models, (list, tuple)):
+        message = f"models must be a list of models, got a {type(models).__name__}"
+        raise OptionError(message)
+    if not models:
+        message = "there are no models to put together; name at least one"
+        raise OptionError(message)
+    return [trace(model) for model in models]

@@ -1,0 +1,42 @@
+"""`diff`: what changed between two models, each change listed once, where it begins."""
+
+from pathlib import Path
+from typing import Any
+
+from ramet import keras_internals as internals
+from ramet._arguments import check_flag
+from ramet.comparing.differences import differences
+from ramet.files import load
+from ramet.results.diff import Diff
+from ramet.tracing.failures import explained
+from ramet.tracing.settled import settled
+
+
+def diff(first: Any, second: Any, *, weights: bool = True) -> Diff:
+    """Find what changed between two models.
+
+    Layers are paired by their weights, by the names that the user chose and by structure, so
+    that a renamed layer is a rename, and a model that was inlined is one change. Automatic
+    names such as `dense_3` do not count: two models built by the same code do not differ in
+    them. A change is listed where it begins: the layers below one with another output shape
+    are not listed again. Neither model is called or changed. Takes O(calls · log calls) unless
+    the models have little in common, and reads every weight once.
+
+    Args:
+        first: A model that can be traced, a Graph, or the path of a `.keras` file.
+        second: The model to compare with, of any of these types.
+        weights: Whether to compare the values of variables.
+
+    Returns:
+        The changes: `len(changes)`, `changes.entries`, `print(changes)`.
+
+    Raises:
+        ModelError: If either is not a model, or has no graph.
+        FileError: If a file does not hold a model that can be loaded safely.
+    """
+    check_flag(weights, "weights")
+    models = [load(each) if isinstance(each, (str, Path)) else each for each in (first, second)]
+    graphs = [settled(model) for model in models]
+    with explained(*graphs), internals.room_for(*graphs):
+        changes = tuple(differences(*graphs, weights=weights))
+    return Diff(graphs[0].name, graphs[1].name, changes)

@@ -1,0 +1,17 @@
+"""The words that options accept, as types and as tuples."""
+
+from typing import Literal, TypeAlias, get_args
+
+Weights: TypeAlias = Literal["copy", "share", "fresh"]
+"""Whether the variables of a new model are copies, shared with the source, or initialized."""
+
+WEIGHTS: tuple[str, ...] = get_args(Weights)
+
+Policy: TypeAlias = Literal["fit", "grow", "tile", "fresh"]
+"""How a layer takes over the weights of the layer that it replaces.
+
+`fit`: where role and shape agree. `grow`: also the common part of weights of other shapes.
+`tile`: the same, with the rest filled by repetition. `fresh`: not at all.
+"""
+
+POLICIES: tuple[str, ...] = get_args(Policy)

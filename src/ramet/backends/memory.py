@@ -1,0 +1,53 @@
+"""Large pages for large arrays, where the system has them.
+
+The system maps new memory page by page, which for large arrays takes longer than filling it.
+NumPy asks Linux for large pages. This module does the same for values of PyTorch; huge values
+of JAX are copied into memory that NumPy allocated.
+"""
+
+import ctypes
+import functools
+import mmap
+import sys
+from collections.abc import Callable
+
+import numpy as np
+
+LARGE = 1 << 22
+"""From how many bytes on large pages pay off; the limit is also NumPy's."""
+
+
+_ALIGNMENT = 64
+"""JAX uses memory in place if its address is a multiple of this; otherwise it copies it."""
+
+
+def aligned_like(array: np.ndarray) -> np.ndarray:
+    """Return an empty array of the same shape and dtype in memory that JAX can use in place."""
+    memory = np.empty(array.nbytes + _ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % _ALIGNMENT
+    return memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+
+
+def ask_for_large_pages(address: int, size: int) -> None:
+    """Ask for large pages in a range of memory, before anything is written there.
+
+    This is only advice, which the system may ignore.
+    """
+    advise = _advise()
+    if advise is not None:
+        start = -(-address // mmap.PAGESIZE) * mmap.PAGESIZE
+        end = (address + size) // mmap.PAGESIZE * mmap.PAGESIZE
+        advise(start, end - start, mmap.MADV_HUGEPAGE)
+
+
+@functools.cache
+def _advise() -> Callable[[int, int, int], int] | None:
+    """Return the system's `madvise`, or None if it has none."""
+    if not sys.platform.startswith("linux") or not hasattr(mmap, "MADV_HUGEPAGE"):
+        return None
+    try:
+        advise = ctypes.CDLL(None).madvise
+    except (OSError, AttributeError):
+        return None
+    advise.argtypes = [ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int]
+    return advise

@@ -1,1 +1,0 @@
-"""The only rooms that touch Keras: from a model to a Graph, and back."""

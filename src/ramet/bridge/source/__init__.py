@@ -1,1 +1,0 @@
-"""A graph written as Python source that makes the model again."""

@@ -1,0 +1,22 @@
+"""Remedies for the command line: the options for the arguments that an error advises."""
+
+import re
+
+_OPTIONS = (
+    (r"pass (force|trust)=True", r"use --\1"),
+    (r"pass it in custom_objects", r"use --trust --import"),
+    (r"use names=\"exact\"", r"use --exact-names"),
+    (r"set KERAS_BACKEND=(\w+) before Keras is imported", r"use --backend \1"),
+)
+"""What errors say in Python, and on the command line."""
+
+
+def with_options(message: str) -> str:
+    """Return an error message whose remedy names options instead of arguments.
+
+    The remedy follows the last semicolon. The rest stays, as it may quote what a file says.
+    """
+    problem, separator, remedy = message.rpartition("; ")
+    for pattern, option in _OPTIONS:
+        remedy = re.sub(pattern, option, remedy)
+    return f"{problem}{separator}{remedy}"

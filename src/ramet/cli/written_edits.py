@@ -1,0 +1,137 @@
+"""Edits written as text, such as `replace` with `relu*=keras.layers.PReLU()`."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ramet.cli.written_layers import LayerText, read_arguments, read_layer
+from ramet.errors import OptionError
+from ramet.files.words import one_line
+from ramet.graph import Graph, Selection
+from ramet.graph.names import counted
+
+Change: TypeAlias = Callable[[Graph], Graph]
+"""An edit, parsed."""
+
+_QUOTED = 60
+"""How many characters of an edit a message quotes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """One edit as it was written."""
+
+    how: str
+    """The type of edit: one of `HOWS`."""
+    text: str
+    """Where and what."""
+
+
+def apply(graph: Graph, edits: Sequence[Written]) -> Graph:
+    """Apply edits in order. All are parsed before the first is applied.
+
+    Raises:
+        OptionError: If one cannot be parsed; the message quotes it.
+        GraphError: If there is no such place, or the edit is not possible there.
+    """
+    for change in [_read(edit) for edit in edits]:
+        graph = change(graph)
+    return graph
+
+
+def _read(edit: Written) -> Change:
+    try:
+        return HOWS[edit.how](edit.text)
+    except OptionError as error:
+        quoted = f"--{edit.how.replace('_', '-')} '{one_line(edit.text, _QUOTED)}'"
+        raise OptionError(f"{quoted}: {error}") from error
+
+
+def _replace(text: str) -> Change:
+    glob, layer = _layer_at(text)
+
+    def change(graph: Graph) -> Graph:
+        at = _places(graph, glob)
+        return graph.replace(at, _maker(layer, len(at) if isinstance(at, Selection) else 1))
+
+    return change
+
+
+def _insert_after(text: str) -> Change:
+    glob, layer = _layer_at(text)
+
+    def change(graph: Graph) -> Graph:
+        at = _places(graph, glob)
+        return graph.insert_after(at, _maker(layer, _count_calls(at)))
+
+    return change
+
+
+def _insert_before(text: str) -> Change:
+    glob, layer = _layer_at(text)
+
+    def change(graph: Graph) -> Graph:
+        at = _places(graph, glob)
+        return graph.insert_before(at, _maker(layer, _count_calls(at)))
+
+    return change
+
+
+def _remove(text: str) -> Change:
+    glob = text.strip()
+    return lambda graph: graph.remove(_places(graph, glob))
+
+
+def _rename(text: str) -> Change:
+    old, new = _halves(text, "=", "OLD=NEW")
+    return lambda graph: graph.rename({old: new})
+
+
+def _configure(text: str) -> Change:
+    glob, written = _halves(text, ":", "GLOB:key=value,key=value")
+    changes = read_arguments(written)
+    return lambda graph: graph.configure(_places(graph, glob), **changes)
+
+
+HOWS: dict[str, Callable[[str], Change]] = {
+    "replace": _replace,
+    "remove": _remove,
+    "insert_after": _insert_after,
+    "insert_before": _insert_before,
+    "rename": _rename,
+    "configure": _configure,
+}
+"""The edits that can be written, by the names of their options."""
+
+
+def _halves(text: str, sign: str, form: str) -> tuple[str, str]:
+    first, separator, second = (part.strip() for part in text.partition(sign))
+    if not (first and separator and second):
+        raise OptionError(f"it does not have the form {form}")
+    return first, second
+
+
+def _layer_at(text: str) -> tuple[str, LayerText]:
+    glob, layer = _halves(text, "=", "GLOB=LAYER")
+    return glob, read_layer(layer)
+
+
+def _places(graph: Graph, glob: str) -> "str | Selection":
+    """Return the layers that match a glob; a plain text may also be a place, such as `conv#2`."""
+    selection = graph.select(name=glob)
+    return selection if len(selection) or any(sign in glob for sign in "*?[") else glob
+
+
+def _count_calls(at: "str | Selection") -> int:
+    return len(at.calls()) if isinstance(at, Selection) else 1
+
+
+def _maker(layer: LayerText, count: int) -> Callable[[object], object]:
+    """Return a function that creates the layer, a new one for each place."""
+    if layer.named and count > 1:
+        message = (
+            f"cannot use one name at {counted(count, 'place')}: '{layer.text}'; "
+            "leave name=... out, or narrow the glob"
+        )
+        raise OptionError(message)
+    return lambda _: layer.make()

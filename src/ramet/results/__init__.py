@@ -1,0 +1,29 @@
+"""What the verbs return. Importing this package does not import Keras."""
+
+from ramet.graph.match import Miss
+from ramet.results.checkup import Checkup, Fact
+from ramet.results.diff import Diff, Entry
+from ramet.results.divergence import Divergence
+from ramet.results.explanation import Explanation
+from ramet.results.masks import Finding, MaskFlow, TensorMask
+from ramet.results.report import Check, Report
+from ramet.results.source import Source
+from ramet.results.transfer import Transfer, TransferReport
+
+__all__ = [
+    "Check",
+    "Checkup",
+    "Diff",
+    "Divergence",
+    "Entry",
+    "Explanation",
+    "Fact",
+    "Finding",
+    "MaskFlow",
+    "Miss",
+    "Report",
+    "Source",
+    "TensorMask",
+    "Transfer",
+    "TransferReport",
+]

@@ -1,0 +1,33 @@
+"""Where two models first diverge."""
+
+from dataclasses import dataclass
+
+from ramet.graph.names import brief
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Divergence:
+    """The first call whose inputs agree and whose outputs do not."""
+
+    call: str
+    """Path of the call in the first model."""
+    difference: str
+    """How the outputs differ."""
+    cause: str
+    """What explains it.
+
+    `structure`, `weights`, `state`, `mask`, `arguments`, `order` (of random numbers) or `unknown`.
+    """
+    detail: str
+    """What exactly differs, in words."""
+    training: bool = False
+    """Whether they diverge in training only."""
+
+    def __repr__(self) -> str:
+        """Return one line."""
+        return brief("Divergence", str(self))
+
+    def __str__(self) -> str:
+        """Return all of it in one line."""
+        mode = " in training" if self.training else ""
+        return f"'{self.call}' {self.difference}{mode}; {self.cause}: {self.detail}"

@@ -1,0 +1,1 @@
+"""A graph written as Python source that re-creates the model."""

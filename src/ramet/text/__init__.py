@@ -1,0 +1,1 @@
+"""Text for people: wrapped to the terminal (`console`), and tables for notebooks (`html`)."""

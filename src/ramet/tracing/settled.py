@@ -1,0 +1,26 @@
+"""What an edited graph builds, for verbs that only look at it."""
+
+from typing import Any
+
+from ramet import keras_internals as internals
+from ramet.graph import Graph
+from ramet.graph.edits.freeze import without_flags
+from ramet.tracing.origin import is_edited
+from ramet.tracing.trace import trace
+
+
+def settled(model: Any) -> Graph:
+    """Return the graph of a model; of an edited graph, the graph of the model that it builds."""
+    graph = trace(model)
+    return trace(built_aside(graph)) if is_edited(graph) else graph
+
+
+def built_aside(graph: Graph) -> Any:
+    """Build a graph without side effects on names and randomness, to look at the model once.
+
+    Its variables are those of the source, unless an edit set flags: a shared variable is
+    trainable in both models or in none.
+    """
+    weights = "share" if without_flags(graph) is graph else "copy"
+    with internals.untouched_names(), internals.untouched_randomness():
+        return graph.build(weights=weights)

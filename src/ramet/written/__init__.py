@@ -1,5 +1,0 @@
-"""Edits and layers that are written as text: read, never evaluated."""
-
-from ramet.written.edits import HOWS, Written, apply
-
-__all__ = ["HOWS", "Written", "apply"]
