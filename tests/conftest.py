@@ -1,12 +1,18 @@
 """What every test gets: a chosen backend, quiet logs, and the same random seed each time."""
 
 import os
+import zlib
+from pathlib import Path
 
 import pytest
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ["COLUMNS"] = "400"  # Sentences that tests look for are not folded on a wide terminal.
 
 BACKENDS = ("jax", "tensorflow", "torch")
+
+SHARES = {"jax": 0, "tensorflow": 1}
+"""Which third of the tests marked as `sampled` a backend runs; PyTorch, the fastest, runs all."""
 
 
 def pytest_configure() -> None:
@@ -19,8 +25,29 @@ def pytest_configure() -> None:
         )
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skips what the installed Keras cannot do."""
+def recorded(kind: str) -> Path | None:
+    """Return the file in which `make test` looks for tests that ran nowhere; see nowhere.py."""
+    record = os.environ.get("RAMET_TEST_RECORD")
+    return None if record is None else Path(f"{record}.{kind}")
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Records whether a test ran; workers of xdist leave that to the process above them."""
+    record = recorded("outcomes")
+    if record is None or "PYTEST_XDIST_WORKER" in os.environ or report.when == "teardown":
+        return
+    if report.when == "call" or report.outcome != "passed":
+        reason = report.longrepr[-1] if isinstance(report.longrepr, tuple) else ""
+        with record.open("a", encoding="utf-8") as file:
+            print(report.nodeid, report.outcome, " ".join(reason.split()), sep="\t", file=file)
+
+
+@pytest.hookimpl(tryfirst=True)  # Before anything is deselected.
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Skips what the installed Keras cannot do, and leaves what is sampled to other backends."""
+    record = recorded("collected")
+    if record is not None and os.environ.get("PYTEST_XDIST_WORKER", "gw0") == "gw0":
+        record.write_text("".join(f"{item.nodeid}\n" for item in items), encoding="utf-8")
     for item in items:
         mark = item.get_closest_marker("since_keras")
         if mark is not None:
@@ -29,6 +56,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             version = tuple(int(part) for part in keras.__version__.split(".")[:2])
             if version < mark.args:
                 item.add_marker(pytest.mark.skip(f"Keras {keras.__version__} cannot do this"))
+    elsewhere = [item for item in items if is_left_to_others(item)]
+    if elsewhere:
+        config.hook.pytest_deselected(items=elsewhere)
+        items[:] = [item for item in items if not is_left_to_others(item)]
+
+
+def is_left_to_others(item: pytest.Item) -> bool:
+    """Whether `make test` runs a sampled test on other backends than the one in use."""
+    share = SHARES.get(os.environ["KERAS_BACKEND"])
+    is_sampled = item.get_closest_marker("sampled") and os.environ.get("RAMET_TEST_SAMPLED")
+    if share is None or not is_sampled:
+        return False
+    return zlib.crc32(item.nodeid.encode()) % 3 != share
 
 
 @pytest.fixture(scope="session", autouse=True)

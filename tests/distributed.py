@@ -15,7 +15,7 @@ from keras import distribution, layers
 
 import exact
 import ramet
-from ramet.bridge import fresh
+from ramet.copying import fresh_weights as fresh
 
 DEVICES = 8
 CHECKS = {}

@@ -678,7 +678,7 @@ class ReplaceByFunction:
         net = find(state.root, path)
         tensor = net.calls[call].tensors()[0]
         net.layers[name] = Layer(kind)
-        net.calls[name] = Call(name, [tensor])
+        net.calls[name] = Call(name, [tensor], trail=net.calls[call].trail)
         net.redirect({T(call): T(name)}, but=name)
         del net.calls[call]
         net.forget_unused()
@@ -824,7 +824,8 @@ def inline(net: Net, key: str) -> None:
             moved |= {T(name, i): T(names[name], i) for i in range(4)}
         for name, step in inner.calls.items():
             args, kwargs = keras.tree.map_structure(moved.__getitem__, (step.args, step.kwargs))
-            net.calls[names[name]] = Call(keys[step.layer], args, kwargs)
+            trail = (*net.calls[call].trail, *step.trail) if step.trail else ()
+            net.calls[names[name]] = Call(keys[step.layer], args, kwargs, trail)
         ends = keras.tree.flatten(inner.outputs)
         del net.calls[call]
         net.redirect({T(call, i): moved[t] for i, t in enumerate(ends)})

@@ -194,6 +194,8 @@ class Call:
     layer: str
     args: list[Any]
     kwargs: dict[str, Any] = field(default_factory=dict)
+    trail: tuple[str, ...] = field(default=(), repr=False, compare=False)
+    """The call that it was before any edit, after those of the models that were around it."""
 
     def tensors(self) -> list[T]:
         return keras.tree.flatten((self.args, self.kwargs))

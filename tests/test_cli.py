@@ -10,10 +10,12 @@ import keras
 import numpy as np
 import pytest
 from keras import layers
+from rich.cells import cell_len
 from typer.testing import CliRunner
 
 import ramet
 from ramet.cli.commands import app
+from ramet.cli.remedies import with_options
 from ramet.files import load
 
 pytestmark = pytest.mark.one_backend
@@ -122,7 +124,20 @@ def test_verify_tells_what_differs(run):
     verdicts = {check["name"]: check["verdict"] for check in told["checks"]}
     assert verdicts["structure"] == "same"
     assert verdicts["state"] == "different"
+    assert told["first_divergence"]["cause"] == "weights"
     assert run("verify", "model.keras", "model.keras", "--json", "--seed", 5)["same"] is True
+    error = run("verify", "model.keras", "model.keras", "--seed", -1, code=2)
+    assert "seed must be an integer of at least 0" in error
+
+
+def test_verify_compares_what_is_asked_for(run):
+    files = "verify", "model.keras", "other.keras"
+    told = run(*files, "--json", "--only", "structure", "--only", "sharing")
+    assert [check["name"] for check in told["checks"]] == ["structure", "sharing"]
+    run(*files, "--only", "outputs", code=1)
+    assert run(*files, "--only", "outputs", "--atol", 1e9, "--json")["same"] is True
+    assert run(*files, "--only", "outputs", "--rtol", 1e9, "--json")["same"] is True
+    assert "did you mean 'outputs'?" in run(*files, "--only", "output", code=2)
 
 
 def test_masks_are_followed(run):
@@ -157,13 +172,18 @@ def test_emit(run, tmp_path):
     compile(code, "model.py", "exec")
     assert "# It was not checked" in code
     told = run("emit", "model.keras", "--to", tmp_path / "model.py")
-    assert "it was not run to check it (--trust)" in told
+    assert "use --trust to run and check it" in told
     assert (tmp_path / "model.py").read_text(encoding="utf-8").strip() == code.strip()
     found = run("emit", "model.keras", "--json")
     assert (found["code"].strip(), found["checked"]) == (code.strip(), False)
     found = run("emit", "model.keras", "--json", "--trust")
     assert found["checked"]
     assert "# It was not checked" not in found["code"]
+    assert found["names"] == "given"
+    assert "def name_operations" not in found["code"]
+    found = run("emit", "model.keras", "--json", "--exact-names")
+    assert found["names"] == "exact"
+    assert 'name="conv1"' in found["code"]
     assert "exists already" in run("emit", "model.keras", "--to", tmp_path / "model.py", code=2)
 
 
@@ -200,7 +220,7 @@ def test_edits_are_made_in_the_order_given(run):
         *("--remove", "drop1"),
         *("--insert-after", "b=Dropout(0.1, name='d')"),
     )
-    assert told["journal"] == [
+    assert [entry["text"] for entry in told["journal"]] == [
         "rename 'head' to 'a'",
         "insert Dropout 'b' after 'a'",
         "rename 'a' to 'c'",
@@ -220,10 +240,35 @@ def test_edits_are_made_in_the_order_given(run):
 def test_a_dry_run_writes_nothing(run, tmp_path):
     out = tmp_path / "out.keras"
     told = run("edit", "model.keras", out, "--remove", "drop*", "--dry-run")
-    assert "1. remove 'drop1'" in told
+    assert "1. remove 2 layers 'drop*' (Dropout)" in told
     assert "weights of 'classifier': 6 kept" in told
     assert "nothing was written" in told
     assert not any(tmp_path.iterdir())
+    told = run("edit", "model.keras", "--remove", "drop*", "--dry-run", "--json")
+    (entry,) = told["journal"]
+    assert entry["count"] == len(entry["parts"]) == 2
+    assert entry["parts"][0] == "remove 'drop1' (Dropout)"
+
+
+def test_answers_fit_80_columns(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    names = {"conv1": "c" * 70, "head": f"head_{'x' * 90}"}
+    run(
+        *("edit", "model.keras", tmp_path / "long.keras"),
+        *(word for old, new in names.items() for word in ("--rename", f"{old}={new}")),
+    )
+    for command, *args in (
+        ("edit", tmp_path / "long.keras", "--remove", "drop*", "--dry-run"),
+        ("edit", tmp_path / "long.keras", "--configure", "head_*:units=9", "--dry-run"),
+        ("show", tmp_path / "long.keras"),
+        ("masks", tmp_path / "long.keras"),
+    ):
+        assert all(cell_len(line) <= 80 for line in run(command, *args).splitlines())
+    shown = run("show", tmp_path / "long.keras").splitlines()
+    assert all(name in "".join(line.strip() for line in shown) for name in names.values())
+    for command in ("diff", "verify"):
+        told = run(command, "model.keras", tmp_path / "long.keras", code=1)
+        assert all(cell_len(line) <= 80 for line in told.splitlines())
 
 
 def test_places_that_are_no_globs(run, tmp_path):
@@ -253,13 +298,13 @@ def test_places_that_are_no_globs(run, tmp_path):
         (["--configure", "head:units=4)+f(a=1"], "key=value,key=value"),
         (["--remove", "nothing*"], "nothing"),
         (["--remove", "haed"], "did you mean 'head'"),
-        (["--replace", "relu*=ReLU(name='one')"], "cannot have one name"),
-        (["--insert-after", "relu*=Dropout(0.1, name='one')"], "cannot have one name"),
+        (["--replace", "relu*=ReLU(name='one')"], "cannot use one name at 2 places"),
+        (["--insert-after", "relu*=Dropout(0.1, name='one')"], "cannot use one name at 2 places"),
         (["--replace", "relu1=Dens(3)"], "no class 'Dens' in keras.layers; did you mean 'Dense'"),
         (["--replace", "relu1=keras.Model()"], "it is none of keras.layers"),
         (["--replace", "relu1=keras.layers.Layer.__init__()"], "it is none of keras.layers"),
         (["--replace", "relu1=keras.regularizers.L2(1)"], "it is not a layer"),
-        (["--replace", "relu1=Dense('many', nonsense=1)"], "cannot be made"),
+        (["--replace", "relu1=Dense('many', nonsense=1)"], "cannot be created"),
         (["--replace", "relu1=Dense(units"], "cannot be read"),
         (["--replace", "relu1=" + "(" * 500], "cannot be read"),
     ],
@@ -310,7 +355,7 @@ def test_layers_with_arguments(run, tmp_path):
 
 
 def test_values_of_arguments():
-    from ramet.written.layers import read_arguments
+    from ramet.cli.written_layers import read_arguments
 
     text = "a=TRUE, b=none, c=False, d=same, e=(3, 3), f=-1.5, g='x y', h=[1, 2], i={'k': 1}"
     assert read_arguments(text) == {
@@ -327,7 +372,7 @@ def test_values_of_arguments():
 
 
 def test_nothing_to_do(run):
-    assert "nothing to do" in run("edit", "model.keras", "out.keras", code=2)
+    assert "there are no edits; name one" in run("edit", "model.keras", "out.keras", code=2)
     assert "no file to write" in run("edit", "model.keras", "--remove", "drop*", code=2)
 
 
@@ -342,10 +387,29 @@ def test_errors_are_one_line(run, tmp_path):
     assert "Missing argument" in run("verify", "model.keras", code=2)
     assert "No such command 'copy'" in run("copy", code=2)
     assert "--sed" in run("verify", "model.keras", "model.keras", "--sed", "1", code=2)
-    assert "exists already" in run("clone", "model.keras", "other.keras", code=2)
-    assert "written as .keras only" in run("clone", "model.keras", tmp_path / "m.h5", code=2)
+    exists = run("clone", "model.keras", "other.keras", code=2)
+    assert "exists already; use --force to overwrite it" in exists
+    suffix = run("clone", "model.keras", tmp_path / "m.h5", code=2)
+    assert "suffix '.h5'; name a .keras file" in suffix
     assert "seed" in run("clone", "model.keras", tmp_path / "n.keras", "--seed", "3", code=2)
     assert [path.name for path in tmp_path.iterdir()] == ["m.keras"]
+
+
+@pytest.mark.parametrize(
+    ("remedy", "shown"),
+    [
+        ("pass force=True to overwrite it", "use --force to overwrite it"),
+        ("if you trust the origin of the file, pass trust=True", "file, use --trust"),
+        ("if it is your own, pass it in custom_objects", "use --trust --import"),
+        ('use names="exact", or rename the layer', "use --exact-names, or rename the layer"),
+        ("set KERAS_BACKEND=jax before Keras is imported", "use --backend jax"),
+    ],
+)
+def test_remedies_name_options(remedy, shown):
+    problem = "'pass force=True.keras' names 'use names=\"exact\"'"
+    text = with_options(f"{problem}; {remedy}")
+    assert text.startswith(f"{problem}; ")
+    assert text.endswith(shown)
 
 
 def test_errors_for_machines():
@@ -368,7 +432,7 @@ def test_tracebacks_are_for_those_who_ask():
 def test_a_backend_that_cannot_be(run, backend, monkeypatch):
     other = "jax" if backend != "jax" else "torch"
     message = run("masks", "good.keras", "--backend", other, code=2)
-    assert f"Keras runs on {backend} already" in message or "not installed" in message
+    assert f"Keras already runs on {backend}" in message or "not installed" in message
     assert "no findings" in run("masks", "good.keras", "--backend", backend)
     monkeypatch.setenv("KERAS_BACKEND", "abacus")
     assert "KERAS_BACKEND is 'abacus'" in run("masks", "good.keras", code=2)
@@ -388,10 +452,12 @@ def test_classes_of_ones_own(run, tmp_path):
     x = keras.Input((3,))
     keras.Model(x, spaces["Twice"](name="mine")(x)).save(tmp_path / "m.keras")
     twin = tmp_path / "twin.keras"
-    assert "not part of Keras" in run("clone", tmp_path / "m.keras", twin, code=2)
-    assert "--import" in run("clone", tmp_path / "m.keras", twin, "--trust", code=2)
+    refused = run("clone", tmp_path / "m.keras", twin, code=2)
+    assert "not part of Keras" in refused
+    assert "use --trust" in refused
+    assert "use --trust --import" in run("clone", tmp_path / "m.keras", twin, "--trust", code=2)
     wanted = ("--import", source)
-    assert "only with --trust" in run("clone", tmp_path / "m.keras", twin, *wanted, code=2)
+    assert "use --trust to allow that" in run("clone", tmp_path / "m.keras", twin, *wanted, code=2)
     assert run("clone", tmp_path / "m.keras", twin, *wanted, "--trust", "--json")["target"]
     run("verify", tmp_path / "m.keras", twin, *wanted, "--trust")
     missing = ("--trust", "--import", "no_such_module")
@@ -449,21 +515,21 @@ def test_answers_without_keras(args, shown, code, tmp_path):
 
 @pytest.mark.backend_free
 def test_every_command_has_examples():
-    for command in ("clone", "diff", "verify", "masks", "show", "emit", "edit"):
+    for command in ("clone", "diff", "verify", "masks", "show", "emit", "edit", "doctor"):
         result = CliRunner().invoke(app, [command, "--help"])
         assert f"\n   ramet {command} " in result.stdout
 
 
-def test_public_names_are_the_verbs_and_not_their_modules():
+def test_no_module_has_the_name_of_a_verb():
     code = (
-        "import ramet.clone, ramet.masks, sys\n"
-        "from ramet.verify import verify\n"
+        "import importlib, pkgutil, types\n"
         "from ramet import clone, masks, clone_model, trace, merge\n"
         "import ramet\n"
-        "assert ramet.verify is verify and ramet.clone is clone, ramet.clone\n"
-        "assert callable(ramet.masks) and callable(masks) and callable(ramet.rewrite)\n"
-        "assert all(getattr(ramet, name) is not None for name in ramet.__all__)\n"
-        "assert sys.modules['ramet.clone'].clone is clone\n"
+        "for module in pkgutil.walk_packages(ramet.__path__, 'ramet.'):\n"
+        "    if not module.name.endswith('__main__'): importlib.import_module(module.name)\n"
+        "assert ramet.clone is clone and callable(ramet.masks) and callable(ramet.rewrite)\n"
+        "public = [getattr(ramet, name) for name in ramet.__all__]\n"
+        "assert not any(isinstance(each, types.ModuleType) for each in public)\n"
         "assert not hasattr(ramet, 'nonsense')\n"
         "from ramet import *\n"
         "assert chain is ramet.chain\n"

@@ -151,7 +151,7 @@ class Plain(keras.Model):
         (None, r"expected a Keras model, got None; pass an instance of keras\.Model"),
         (keras.Model, r"got the class Model; pass an instance of it, such as Model\(\.\.\.\)"),
         (Plain, r"got the class Plain; pass an instance"),
-        (3, r"expected a Keras model, got an int; pass an instance"),
+        (3, r"expected a Keras model, got 3; pass an instance"),
         (layers.Dense(2), r"got a Dense; wrap the layer in a model, such as keras\.Sequential"),
     ],
 )
@@ -170,7 +170,7 @@ def test_what_is_not_a_model_is_refused(function, bad, message):
             r"unknown weights='fesh'; expected one of .*; did you mean 'fresh'\?",
         ),
         ({"weights": None}, "unknown weights=None"),
-        ({"seed": 1}, r"seed=1 has no meaning with weights='copy'.*ask for weights='fresh'"),
+        ({"seed": 1}, r"seed=1 has no effect with weights='copy'.*pass weights='fresh'"),
         ({"weights": "fresh", "seed": "x"}, "seed must be an integer, got 'x'"),
         ({"name": "a/b"}, "name must be a string without '/', got 'a/b'"),
         ({"name": ""}, "name must be a string"),
@@ -224,7 +224,7 @@ def test_what_cannot_be_copied_is_named(held, kind):
     message = rf"layer 'holder' \(Holder\) cannot be copied: its attribute 'held' holds a {kind}"
     with pytest.raises(ramet.CopyError, match=message) as caught:
         ramet.clone(model)
-    assert "make it again on both" in str(caught.value)
+    assert "set it again on both" in str(caught.value)
     assert ("get_config" in str(caught.value)) == (kind == "lock")
     assert isinstance(caught.value, TypeError)
     assert vars(model.layers[0]) == before
@@ -512,7 +512,9 @@ def test_clone_function_must_return_a_layer(made):
 
 @pytest.mark.parametrize("made", [None, 3])
 def test_call_function_must_return_tensors(made):
-    with pytest.raises(ramet.OptionError, match=r"calling layer 'dense.* gave .*symbolic tensors"):
+    with pytest.raises(
+        ramet.OptionError, match=r"calling layer 'dense.* returned .*symbolic tensors"
+    ):
         ramet.clone_model(mlp(), call_function=lambda *_, **__: made)
 
 

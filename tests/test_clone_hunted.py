@@ -522,7 +522,7 @@ def test_things_nested_without_end_are_an_error():
     deep: list = []
     for _ in range(5000):
         deep = [deep]
-    with pytest.raises(RecursionError):
+    with pytest.raises(ramet.CopyError, match="nested too deeply"):
         copied(Box(deep=deep))
 
 

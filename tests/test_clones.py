@@ -12,7 +12,7 @@ from keras import layers, ops
 
 import exact
 import ramet
-from ramet.bridge.copier import Copier
+from ramet.copying.deep_copy import Copier
 from zoo import Case, for_backend
 
 CASES = for_backend(keras.backend.backend())[::12]
@@ -95,7 +95,7 @@ def test_a_number_that_is_none(n) -> None:
 def test_options_and_models_are_checked() -> None:
     with pytest.raises(ramet.OptionError, match="unknown weights='all'"):
         ramet.clones(network(), 2, weights="all")
-    with pytest.raises(ramet.OptionError, match="seed=1 has no meaning"):
+    with pytest.raises(ramet.OptionError, match="seed=1 has no effect"):
         ramet.clones(network(), 2, seed=1)
     with pytest.raises(ramet.ModelError, match="expected a Keras model"):
         ramet.clones(3, 2)

@@ -7,6 +7,8 @@ from keras import layers, ops
 
 import ramet
 
+pytestmark = pytest.mark.sampled
+
 RANDOM = np.random.default_rng(0)
 
 
@@ -140,7 +142,7 @@ def test_an_argument_that_no_config_tells_is_not_lost():
     made = ramet.trace(of(plain)).configure("d", activation="relu").build()
     assert made.get_layer("d").activity_regularizer is not None
     lost = ramet.trace(of(Hidden(3.0, extra=5.0, name="s"))).configure("s", scale=2.0)
-    with pytest.raises(ramet.OptionError, match=r"its config does not tell 'extra'; write it in"):
+    with pytest.raises(ramet.OptionError, match=r"its config does not hold 'extra'; write it in"):
         lost.build()
 
 
@@ -208,6 +210,26 @@ def test_a_layer_that_is_given_as_an_argument_brings_no_weights():
     given = layers.Dense(3, name="given")
     given.build((None, 3))
     with pytest.raises(
-        ramet.OptionError, match="'given', which is given as layer of layer 'td', has weights"
+        ramet.OptionError, match="'given', which is passed as layer of layer 'td', has weights"
     ):
         ramet.trace(source).configure("td", layer=given)
+
+
+SCALE = 3.0
+"""A global that a lambda below reads: pickled code would not find it."""
+
+
+@pytest.mark.parametrize("way", ["configure", "clone_model"])
+def test_a_lambda_keeps_its_function(way):
+    x = keras.Input((4,), name="x")
+    offset = np.float32(2)
+    y = layers.Lambda(lambda t: t * SCALE + offset, output_shape=(4,), name="scaled")(x)
+    model = keras.Model(x, layers.Dense(2, name="dense")(y))
+    if way == "configure":
+        twin = ramet.trace(model).configure("scaled", weights="grow").build()
+    else:
+        twin = ramet.clone_model(model, call_function=lambda layer, *a, **k: layer(*a, **k))
+        twin.set_weights(model.get_weights())
+    assert twin.get_layer("scaled").function is model.get_layer("scaled").function
+    data = ops.ones((1, 4))
+    assert np.array_equal(array(twin(data)), array(model(data)))

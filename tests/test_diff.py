@@ -6,6 +6,7 @@ import pytest
 from keras import layers
 
 import ramet
+from ramet.comparing.alignment.align import align
 from test_edit import nested, residual
 
 
@@ -100,7 +101,7 @@ def test_files_and_data(tmp_path):
     assert found.to_dict()["entries"] == [{"kind": "removed", "where": "a_relu", "text": "ReLU"}]
     assert [entry.where for entry in found.of("removed")] == ["a_relu"]
     assert "removed │ a_relu │ ReLU" in str(found)
-    assert "1 change" in repr(found)
+    assert repr(found) == "<Diff: residual and residual: 1 removed>"
     assert "<td" in found._repr_html_()
     with pytest.raises(ramet.FileError, match="nowhere"):
         ramet.diff(model, tmp_path / "nowhere.keras")
@@ -189,3 +190,129 @@ def test_branches_that_are_alike_keep_their_order():
     number = int(names[0].rpartition("_")[2]) if names[0] != "dense" else 0
     back = {f"shift_{at}": f"dense_{number + at + 1}" for at in range(4)}
     assert not ramet.diff(first, moved.rename(back))
+
+
+def row(*names, units=4) -> keras.Model:
+    """Dense layers in a row that differ in nothing but names and weights."""
+    start = x = keras.Input((4,), name="x")
+    for name in names:
+        x = layers.Dense(units, name=name)(x)
+    return keras.Model(start, x)
+
+
+EQUALS = {
+    "removed": (lambda g: g.remove("b"), [("removed", "b")]),
+    "renamed": (lambda g: g.rename({"b": "q"}), [("renamed", "b")]),
+    "inserted": (lambda g: g.insert_after("a", layers.Dense(4, name="n")), [("added", "n")]),
+    "removed and inserted": (
+        lambda g: g.remove("a").insert_after("c", layers.Dense(4, name="n")),
+        [("removed", "a"), ("added", "n")],
+    ),
+    "all at once": (
+        lambda g: (
+            g.insert_after("a", layers.Dense(4, name="n"))
+            .rename({"b": "q"})
+            .replace("c", layers.Dense(7, name="head"))
+        ),
+        [("added", "n"), ("renamed", "b"), ("replaced", "c")],
+    ),
+}
+
+
+@pytest.mark.parametrize("weights", [True, False])
+@pytest.mark.parametrize("name", EQUALS)
+def test_equal_neighbours(name, weights):
+    model = row("a", "b", "c")
+    edit, expected = EQUALS[name]
+    found = ramet.diff(model, edit(ramet.trace(model)), weights=weights)
+    assert len(found) == len(expected)
+    if weights or name != "all at once":  # Without weights, names alone say less than that.
+        assert [(entry.kind, entry.where) for entry in found] == expected
+
+
+def test_weights_tell_which_of_equals_is_gone():
+    first = keras.Sequential([keras.Input((4,)), *(layers.Dense(4) for _ in range(3))])
+    second = keras.Sequential([keras.Input((4,)), *(layers.Dense(4) for _ in range(2))])
+    for mine, theirs in zip(second.layers, (first.layers[0], first.layers[2]), strict=True):
+        mine.set_weights(theirs.get_weights())
+    assert told(first, second) == [("removed", first.layers[1].name)]
+
+
+def test_parallel_branches_in_another_order_of_construction():
+    def make(order):
+        x = keras.Input((4,))
+        ends = {units: layers.Dense(units)(x) for units in order}
+        return keras.Model(x, layers.Concatenate()([ends[2], ends[3], ends[5]]))
+
+    assert not ramet.diff(make([2, 3, 5]), make([5, 2, 3]), weights=False)
+
+
+@pytest.mark.parametrize("port", [0, 1])
+def test_wires_tell_which_of_equals_is_gone(port):
+    def make(gone=None):
+        x = keras.Input((4,))
+        return keras.Model(x, layers.Add()([x if i == gone else layers.ReLU()(x) for i in (0, 1)]))
+
+    first = make()
+    names = [layer.name for layer in first.layers if isinstance(layer, layers.ReLU)]
+    assert told(first, make(port)) == [("removed", names[port])]
+
+
+def test_a_model_that_is_inlined_is_one_change():
+    model = nested()
+    flat = ramet.trace(model).flatten().build()
+    assert told(model, flat) == [("inlined", "body")]
+    assert told(flat, model) == [("wrapped", "body")]
+    renamed = ramet.trace(model).rename({"body/one": "uno"}).flatten()
+    assert told(model, renamed) == [("inlined", "body"), ("renamed", "body/one")]
+
+
+def test_what_is_frozen_at_once_is_one_change():
+    model = nested()
+    assert told(model, ramet.trace(model).freeze("body")) == [("config", "body")]
+    assert told(model, ramet.trace(model).freeze()) == [("config", "nested")]
+    assert told(model, ramet.trace(model).freeze("body/one")) == [("config", "body/one")]
+
+
+def test_the_class_of_a_model():
+    chain = keras.Sequential([keras.Input((4,), name="x"), layers.Dense(4, name="a")], name="m")
+    x = keras.Input((4,), name="x")
+    model = keras.Model(x, layers.Dense(4, name="a")(x), name="m")
+    model.set_weights(chain.get_weights())
+    assert told(chain, model) == [("class", "m")]
+    wholes = []
+    for inner in (chain, model):
+        start = keras.Input((4,), name="start")
+        wholes.append(keras.Model(start, inner(start)))
+    assert told(*wholes) == [("class", "m")]
+
+
+def test_calls_of_shared_layers():
+    x = keras.Input((4,), name="x")
+    shared = layers.Dense(4, name="s")
+    model = keras.Model(x, shared(shared(shared(x))))
+    graph = ramet.trace(model)
+    assert told(model, graph.remove("s#2")) == [("removed", "s#2")]
+    assert told(model, graph.unshare("s")) == [("sharing", "s#2")]
+    assert told(graph.unshare("s"), model) == [("sharing", "s_1")]
+    assert told(model, graph.replace("s#2", layers.ReLU(name="r"))) == [("sharing", "s#2")]
+
+
+def test_shapes_that_follow_are_not_listed():
+    model = row("a", "b", "c")
+    wide = ramet.trace(model).configure("a", units=6).configure("b", weights="grow")
+    assert [(e.kind, e.where) for e in ramet.diff(model, wide, weights=False)] == [("config", "a")]
+    assert told(model, wide)[0] == ("config", "a")
+    outer = nested()
+    wider = ramet.trace(outer).with_inputs(batch_size=3)
+    assert told(outer, wider) == [("config", "x")]
+
+
+def test_an_alignment_covers_nested_models():
+    model = nested()
+    other = ramet.trace(model).rename({"body": "torso", "body/one": "uno"}).build()
+    alignment = align(ramet.trace(model), ramet.trace(other))
+    pairs = {old: new for old, _, new, _ in alignment.pairs()}
+    assert pairs["body"] == "torso"
+    assert pairs["body/one"] == "torso/uno"
+    assert [(one, two) for one, two, _ in alignment.walk()] == [("", ""), ("body/", "torso/")]

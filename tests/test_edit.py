@@ -7,6 +7,8 @@ from keras import layers, ops
 
 import ramet
 
+pytestmark = pytest.mark.sampled
+
 DATA = np.random.default_rng(0).standard_normal((4, 8, 8, 3)).astype("float32")
 
 
@@ -91,7 +93,7 @@ def test_replace_every_layer_of_a_kind():
     assert [*selected] == ["a_norm", "b_norm"]
     graph = selected.replace(lambda old: layers.GroupNormalization(2, name=old.name))
     edited = graph.build()
-    assert len(graph.journal) == 2
+    assert [entry.count for entry in graph.journal] == [2]
     same(edited(DATA), by_hand(edited, DATA))
     kept(model, edited, but=("a_norm", "b_norm"))
     assert isinstance(parts(edited)["b_norm"], layers.GroupNormalization)
@@ -571,7 +573,7 @@ def test_edits_that_cannot_work():
     graph = ramet.trace(residual())
     with pytest.raises(ramet.GraphError, match=r"form a cycle"):
         graph.rewire("stem", 0, "a_add")
-    with pytest.raises(ramet.GraphError, match=r"'a_add' takes 2 tensors .* reconnect"):
+    with pytest.raises(ramet.GraphError, match=r"'a_add' has 2 input tensors .* reconnect"):
         graph.remove("a_add")
     with pytest.raises(ramet.GraphError, match="no outputs are named"):
         graph.extract(outputs=[])

@@ -13,6 +13,8 @@ from keras import layers, ops
 import exact
 import ramet
 
+pytestmark = pytest.mark.sampled
+
 BACKEND = keras.backend.backend()
 X = np.random.default_rng(0).normal(size=(4, 4)).astype("float32")
 
@@ -673,3 +675,33 @@ def test_merged_models_may_share_layers_with_models_inside_them():
     assert both.get_layer("b_inner").get_layer("b_shared") is both.get_layer("b_shared")
     for alone, found in zip((first, second), both.predict(data, verbose=0), strict=True):
         assert np.array_equal(alone.predict(data, verbose=0), found)
+
+
+def two_around_one():
+    """Two models with one model two levels inside each of them."""
+    inputs = keras.Input((4,))
+    shared = keras.Model(inputs, layers.Dense(4, name="dense")(inputs), name="shared")
+
+    def around(inner, name):
+        inputs = keras.Input((4,), name="x")
+        return keras.Model(inputs, inner(inputs), name=name)
+
+    return [around(around(shared, f"inner_{name}"), name) for name in "ab"]
+
+
+def test_merged_models_may_differ_in_a_model_that_both_have_deep_inside():
+    first, second = two_around_one()
+    edited = ramet.trace(second).insert_after("inner_b/shared/dense", layers.ReLU(name="relu"))
+    both = ramet.merge([first, edited]).build()
+    plain, cut = both(X)
+    close(plain, first(X))
+    close(cut, np.maximum(array(second(X)), 0.0))
+
+
+def test_merged_models_share_a_model_that_both_have_deep_inside():
+    first, second = two_around_one()
+    graph = ramet.merge([first, second])
+    assert [visit.graph.name for visit in graph.walk()].count("shared") == 1
+    both = graph.select(kind="Dense").insert_after(lambda _: layers.ReLU(name="relu")).build()
+    assert len(both.weights) == 2
+    close(both(X)[1], np.maximum(array(second(X)), 0.0))

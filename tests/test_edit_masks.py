@@ -7,6 +7,9 @@ from keras import layers, ops
 
 import ramet
 
+pytestmark = pytest.mark.sampled
+
+VERSION = tuple(int(part) for part in keras.__version__.split(".")[:2])
 TOKENS = np.array([[1, 2, 0, 0, 0, 0], [3, 4, 5, 6, 7, 8], [9, 0, 0, 0, 0, 0]])
 
 
@@ -232,8 +235,9 @@ def test_a_cut_carries_its_mask(at, way, tmp_path):
     between = keras.tree.map_structure(array, head(TOKENS))
     close(tail(between), expected)
     close(tail.predict(head.predict(TOKENS, verbose=0), verbose=0), expected)
-    close(loaded(tail, tmp_path)(between), expected)
     close(ramet.clone(tail)(between), expected)
+    if at != "out" or VERSION >= (3, 14):  # Before, Keras loaded no model with an unused input.
+        close(loaded(tail, tmp_path)(between), expected)
 
 
 def recurrent() -> keras.Model:
@@ -344,7 +348,7 @@ def explicit_by_hand(model):
 def test_operations_that_only_serve_masks_are_not_edited():
     graph = ramet.trace(network())
     name = next(name for name in graph.layers if "not_equal" in name)
-    with pytest.raises(ramet.GraphError, match=r"only serves masks.*'embedding'"):
+    with pytest.raises(ramet.GraphError, match=r"only computes masks.*'embedding'"):
         graph.remove(name)
 
 
@@ -391,6 +395,7 @@ def masked_model():
     return keras.Model([a, b], layers.LSTM(3, name="lstm")(dropped))
 
 
+@pytest.mark.since_keras(3, 14)  # Before, Keras refused a model with an unused input.
 def test_a_mask_is_computed_from_the_new_input():
     model, (a, b) = masked_model(), two_rows()
     embed, lstm = model.get_layer("embed"), model.get_layer("lstm")
@@ -411,6 +416,7 @@ def test_a_mask_is_computed_from_the_new_input():
     assert np.array_equal(array(other([a, b])), by_hand(b))
 
 
+@pytest.mark.since_keras(3, 14)  # Before, Keras refused a model with an unused input.
 def test_a_mask_that_a_loaded_model_computes_follows_too(tmp_path):
     masked_model().save(tmp_path / "m.keras")
     model, (a, b) = keras.models.load_model(tmp_path / "m.keras"), two_rows()
@@ -419,6 +425,7 @@ def test_a_mask_that_a_loaded_model_computes_follows_too(tmp_path):
     assert np.array_equal(array(edited([a, b])), array(expected))
 
 
+@pytest.mark.since_keras(3, 14)  # Before, Keras refused a model with an unused input.
 def test_a_mask_that_is_read_by_hand_follows():
     a, b = (keras.Input((6,), dtype="int32", name=name) for name in "ab")
     embedded = layers.Embedding(9, 4, mask_zero=True, name="embed")(a)
@@ -461,7 +468,28 @@ def test_masks_by_value_inside_a_nested_model():
         assert np.array_equal(array(edited.flatten().build()(x)), array(expected))
 
 
+@pytest.mark.since_keras(3, 14)  # Before, Keras refused a model with an unused input.
 def test_an_input_that_comes_back_brings_its_mask_back():
     model, (a, b) = masked_model(), two_rows()
     graph = ramet.trace(model).insert_after("a", Zeroed()).rewire("embed", 0, "a")
     assert np.array_equal(array(graph.build()([a, b])), array(model([a, b])))
+
+
+class Shifted(layers.Layer):
+    """Makes other tokens of tokens."""
+
+    def build(self, _):
+        self.offset = self.add_weight(shape=(), initializer="zeros", name="offset")
+
+    def call(self, x):
+        return ops.mod(x + ops.cast(self.offset, x.dtype) + 1, 10)
+
+
+def test_a_layer_that_only_a_former_mask_needed_is_not_tracked():
+    tokens = keras.Input((6,), dtype="int32", name="tokens")
+    embedding = layers.Embedding(10, 4, mask_zero=True, name="embedding")
+    first = embedding(Shifted(name="shifted")(tokens))
+    model = keras.Model(tokens, [first, embedding(tokens)])
+    built = ramet.trace(model).rewire("embedding#1", 0, "tokens").build()
+    assert "shifted" not in {layer.name for layer in built._flatten_layers()}
+    assert [weight.path for weight in built.weights] == ["embedding/embeddings"]

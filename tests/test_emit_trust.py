@@ -21,9 +21,9 @@ import pytest
 from keras import layers
 
 import ramet
-from ramet.bridge import internals
-from ramet.bridge.source.deserialize import UnmadeError, deserialized, is_harmless
-from ramet.bridge.source.expr import bare_name, call, flat, is_name, text_of, value_of
+from ramet import keras_internals as internals
+from ramet.source.deserialize import UnmadeError, deserialized, is_harmless
+from ramet.source.expr import bare_name, call, flat, is_name, text_of, value_of
 
 SOURCE = Path(__file__).parents[1] / "src"
 MARK = "stranger"
@@ -298,7 +298,7 @@ def test_what_is_made() -> None:
     ):
         twin = deserialized(keras.saving.serialize_keras_object(part), "here")
         assert type(twin) is type(part)
-    with pytest.raises(UnmadeError, match="which Keras cannot make: "):
+    with pytest.raises(UnmadeError, match="which Keras cannot create: "):
         deserialized(keras_layer("Dense", unknown=3), "here")
 
 
@@ -350,7 +350,7 @@ def test_what_is_a_name() -> None:
     assert is_name("match")
     assert is_name("_x1")
     for name in ("a.b c", "a..b", *ODD_NAMES):
-        with pytest.raises(ramet.SourceError, match="is no name in Python"):
+        with pytest.raises(ramet.SourceError, match="is not a name in Python"):
             bare_name(name)
 
 

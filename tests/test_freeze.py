@@ -7,6 +7,8 @@ from keras import layers
 
 import ramet
 
+pytestmark = pytest.mark.sampled
+
 X = np.random.default_rng(0).standard_normal((4, 5, 3)).astype("float32")
 
 
@@ -144,7 +146,7 @@ def test_flags_of_inner_layers_survive_a_new_configuration():
 def test_the_journal_says_that_what_takes_the_place_of_a_frozen_layer_trains():
     graph = ramet.trace(model()).freeze("bn")
     journal = graph.replace("bn", layers.GroupNormalization(2, name="gn")).journal
-    assert "by GroupNormalization 'gn', which trains as the frozen one did not" in str(journal)
+    assert "with GroupNormalization 'gn', which trains as the frozen one did not" in str(journal)
     assert "which trains" not in str(graph.replace("head", layers.Dense(2, name="h")).journal)
 
 
@@ -227,7 +229,7 @@ def test_a_nested_model_that_was_frozen_is_told_of():
     base.trainable = False
     y = keras.Input((4,), name="y")
     graph = ramet.trace(keras.Model(y, layers.Dense(2, name="head")(base(y)), name="net"))
-    told = "'base' was frozen as a whole: what edits bring in or unfreeze trains now"
+    told = "'base' was frozen as a whole: what edits add or unfreeze trains now"
     for edited in (
         graph.insert_after("base/a", layers.Dense(4, name="new")),
         graph.unfreeze("base/a"),
@@ -238,3 +240,29 @@ def test_a_nested_model_that_was_frozen_is_told_of():
     for edited in (graph.insert_after("base/a", keras.ops.relu), graph.freeze("base/a")):
         assert "as a whole" not in str(edited.journal)
         assert len(edited.build().trainable_variables) == 2
+
+
+def test_verbs_look_at_a_graph_with_frozen_layers():
+    """A frozen layer cannot share its variables: the source's would stop training too."""
+    tokens = keras.Input((5,), dtype="int32", name="tokens")
+    y = layers.Embedding(9, 4, mask_zero=True, name="embedding")(tokens)
+    y = layers.BatchNormalization(name="bn")(y)
+    net = keras.Model(tokens, layers.Dense(2, name="head")(layers.LSTM(3, name="lstm")(y)))
+    graph = ramet.trace(net).freeze("bn").insert_after("lstm", layers.Dense(3, name="new"))
+    flow = ramet.masks(graph)
+    assert flow.ok
+    assert {use for tensor in flow.tensors for use in tensor.users} >= {"lstm"}
+    data = keras.ops.convert_to_tensor(np.arange(20).reshape(4, 5) % 9)
+    for training in (False, True):  # a frozen batch norm does not use the statistics of the batch
+        values = [
+            ramet.run(model, data, at="lstm", training=training) for model in (graph, graph.build())
+        ]
+        assert_same(*values)
+    assert "new" in str(ramet.diff(net, graph))
+    assert "new" in ramet.emit(graph)
+    assert all(variable.trainable for variable in net.get_layer("bn").trainable_variables)
+    assert len(net.trainable_variables) == 8
+
+
+def assert_same(first, second):
+    np.testing.assert_array_equal(*map(keras.ops.convert_to_numpy, (first, second)))

@@ -12,6 +12,8 @@ from keras import layers
 
 import ramet
 
+pytestmark = pytest.mark.sampled
+
 ZERO = {"kernel_initializer": "zeros", "bias_initializer": "zeros"}
 CELL = {**ZERO, "recurrent_initializer": "zeros"}
 
@@ -40,7 +42,7 @@ def computes_the_same(model, graph, *, units=None, data=None, pad=None):
     if pad is not None:
         given = np.pad(data, pad)
     expected, found = array(model(data)), array(edited(given))
-    np.testing.assert_allclose(found[..., :units], expected, atol=2e-5, rtol=0)
+    np.testing.assert_allclose(found[..., :units], expected, atol=2e-5, rtol=1e-6)
     return edited
 
 

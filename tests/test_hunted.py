@@ -241,14 +241,14 @@ def test_an_optimizer_that_cannot_start_anew():
 
     model = small()
     model.compile(Own(object()), "mse")
-    with pytest.raises(ramet.StateError, match=r"optimizer 'own' \(Own\) cannot start anew"):
+    with pytest.raises(ramet.StateError, match=r"optimizer 'own' \(Own\) cannot have fresh slots"):
         ramet.clone(model, weights="fresh")
     assert ramet.clone(model).optimizer.learning_rate is not model.optimizer.learning_rate
 
 
 @pytest.mark.parametrize("option", ["clone_function", "call_function"])
 def test_functions_must_be_functions(option):
-    with pytest.raises(ramet.OptionError, match=f"{option} must be a function, got a int"):
+    with pytest.raises(ramet.OptionError, match=f"{option} must be a function of a layer.*, got 3"):
         ramet.clone_model(small(), **{option: 3})
 
 
@@ -498,7 +498,8 @@ def test_verify_does_not_build_what_is_not_built():
 
 def test_what_was_not_checked_is_not_proven():
     report = ramet.verify(*(keras.Sequential([layers.Dense(2, name="d")], name="s") for _ in "ab"))
-    assert report.ok
+    assert not report.ok
+    assert not report.different
     assert not report.complete
     assert "the same in what was checked" in str(report)
 
@@ -621,5 +622,6 @@ def test_attributes_of_all_kinds(count):
             assert found is not expected or name == "fixed", name
         assert holder.sparse_view.tolist() == [0, 2, 4, 6]
         assert holder.ordered["b"] in holder._layers
-        holder.ordered.move_to_end("b")
+        if hasattr(source.ordered, "move_to_end"):  # Older versions of Keras make a dict of it.
+            holder.ordered.move_to_end("b")
         assert [*source.ordered] == ["b", "a", "c"]

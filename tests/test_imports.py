@@ -1,5 +1,6 @@
 """What is imported when: Keras and its backends only where the work needs them."""
 
+import importlib
 import json
 import os
 import subprocess
@@ -9,6 +10,10 @@ from pathlib import Path
 import keras
 import pytest
 from keras import layers
+
+import ramet
+
+pytestmark = pytest.mark.one_backend
 
 SOURCE = Path(__file__).parents[1] / "src"
 HEAVY = ("keras", "jax", "jaxlib", "tensorflow", "torch")
@@ -62,7 +67,6 @@ def folder(tmp_path_factory):
         *(([verb, "--help"], f"Usage: ramet {verb}") for verb in VERBS),
         (["show", "first.keras"], "38 parameters"),
         (["show", "first.keras", "--json"], "38 parameters"),
-        (["show", "first.keras", "second.keras"], "changed"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -112,4 +116,52 @@ def test_import_brings_in_little(first, tmp_path):
     packages = {name.partition(".")[0] for name in added}
     assert packages <= {"ramet", *sys.stdlib_module_names}
     assert sum(name.partition(".")[0] == "ramet" for name in added) < 40
-    assert not any(name.startswith("ramet.bridge") for name in added)
+    assert not any(name.startswith("ramet.keras_internals") for name in added)
+
+
+PUBLIC = {
+    *("clone", "clones", "clone_model", "trace", "verify", "diff", "show", "masks", "emit"),
+    *("merge", "chain", "rewrite", "run", "any_layer", "Graph", "RametError"),
+}
+"""The names that users type; adding one is a decision."""
+
+
+def test_few_names_are_public():
+    assert {*ramet.__all__} == PUBLIC
+    assert {*dir(ramet)} == PUBLIC | {"errors", "files", "graph", "results", "__version__"}
+    assert all(getattr(ramet, name) is not None for name in dir(ramet))
+
+
+def test_names_that_were_public_once_are_found_quietly():
+    homes = {
+        "ramet.errors": ("GraphError", "CopyError", "StateError", "FileError"),
+        "ramet.graph": ("Journal", "Layer", "Call", "Ref", "Spec", "Selection", "Edit"),
+        "ramet.results": ("Report", "Diff", "MaskFlow", "Source", "Explanation", "Finding"),
+    }
+    for module, names in homes.items():
+        for name in names:
+            assert getattr(ramet, name) is getattr(importlib.import_module(module), name)
+    with pytest.raises(AttributeError, match="module 'ramet' has no attribute 'nonsense'"):
+        _ = ramet.nonsense
+
+
+def test_all_names_of_errors_and_results_have_one_home():
+    for module in (ramet.results, ramet.errors):
+        names = {n for n, value in vars(module).items() if isinstance(value, type) and n[0] != "_"}
+        assert names <= {*ramet.__all__, *ramet._HIDDEN}, module
+
+
+def test_comparing_imports_no_other_backend(tmp_path):
+    code = """
+import sys
+import keras, ramet
+backends = {"jax", "tensorflow", "torch"}
+before = backends & {*sys.modules}
+model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(2), keras.layers.Dropout(0.5)])
+twin = ramet.clone(model)
+assert ramet.verify(model, twin) and not ramet.diff(model, twin)
+ramet.show(model, twin)
+assert backends & {*sys.modules} == before
+"""
+    done = process(code, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr

@@ -37,8 +37,9 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 def examples(number: int):
+    fewer = number if keras.backend.backend() == "torch" else number // 3
     return settings(
-        max_examples=EXAMPLES or number,
+        max_examples=EXAMPLES or fewer,
         derandomize=not EXAMPLES,
         database=None,
         deadline=None,

@@ -12,8 +12,10 @@ from keras import layers, losses, metrics, ops
 import maskmodels
 import ramet
 from exact import assert_untouched, fingerprint
-from ramet.bridge.trace import has_graph
+from ramet.tracing.trace import has_graph
 from zoo import for_backend
+
+pytestmark = pytest.mark.sampled
 
 BACKEND = keras.backend.backend()
 TOKENS = np.array([[3, 4, 0, 0, 0], [1, 2, 5, 8, 0], [7, 0, 0, 0, 0]], "int32")
@@ -209,7 +211,7 @@ def test_a_layer_that_changes_the_length():
     model = compiled(keras.Model(t, layers.Conv1D(2, 2, name="conv")(x)), "mse")
     (found,) = wanted(model)
     assert found.layers == ("words", "conv")
-    assert "compute the mask for the length that 'conv' gives and leave masked" in found.remedy
+    assert "compute the mask for the output length of 'conv' and leave masked" in found.remedy
 
 
 def test_an_open_length():

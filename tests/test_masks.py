@@ -12,11 +12,12 @@ from keras import layers, ops
 
 import maskmodels as made
 import ramet
-from ramet.bridge import internals
+from ramet import keras_internals as internals
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:Layer .* was passed an input with a mask:UserWarning"
-)
+pytestmark = [
+    pytest.mark.sampled,
+    pytest.mark.filterwarnings("ignore:Layer .* was passed an input with a mask:UserWarning"),
+]
 
 
 @pytest.fixture(autouse=True)
@@ -91,7 +92,8 @@ def golden(text):
     return textwrap.dedent(text).strip()
 
 
-def test_a_flow_is_printed_as_a_table():
+def test_a_flow_is_printed_as_a_table(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
     t = made.tokens()
     x = layers.LSTM(3, return_sequences=True, name="lstm")(made.embedding()(t))
     y = layers.Conv1D(2, 2, name="conv")(x)
@@ -99,12 +101,18 @@ def test_a_flow_is_printed_as_a_table():
     assert str(ramet.masks(made.model(t, [x, y]))) == golden(
         """
         masks in 'net': 2 of 5 tensors
-          tensor     shape         mask from  used by   dropped at
-          embedding  [None, 5, 3]  embedding  lstm      -
-          lstm       [None, 5, 3]  embedding  (output)  conv
-        1. dropped: Conv1D 'conv' loses the mask that 'embedding' makes; 'average' further down would use it
-           remedy: compute the mask for the length that 'conv' gives and pass mask=... to 'average' explicitly, move 'conv' below 'average', or subclass Conv1D with a compute_mask
-        """  # noqa: E501 as it is printed
+        ┏━━━━━━━━━━━┳━━━━━━━━━━━━━━┳━━━━━━━━━━━┳━━━━━━━━━━┳━━━━━━━━━━━━┓
+        ┃ tensor    ┃ shape        ┃ mask from ┃ used by  ┃ dropped at ┃
+        ┡━━━━━━━━━━━╇━━━━━━━━━━━━━━╇━━━━━━━━━━━╇━━━━━━━━━━╇━━━━━━━━━━━━┩
+        │ embedding │ [None, 5, 3] │ embedding │ lstm     │            │
+        │ lstm      │ [None, 5, 3] │ embedding │ (output) │ conv       │
+        └───────────┴──────────────┴───────────┴──────────┴────────────┘
+        1. dropped: Conv1D 'conv' loses the mask that 'embedding' makes; 'average'
+           further down would use it
+           remedy: compute the mask for the output length of 'conv' and pass mask=... to
+           'average' explicitly, move 'conv' below 'average', or subclass Conv1D with a
+           compute_mask
+        """
     )
 
 
@@ -119,14 +127,17 @@ def test_a_clean_flow_is_printed_with_nested_paths_and_outputs():
     assert str(flow) == golden(
         """
         masks in 'net': 3 of 7 tensors
-          tensor         shape         mask from      used by   dropped at
-          encoder/inner  [None, 5, 3]  encoder/inner  -         -
-          encoder        [None, 5, 3]  encoder/inner  both      -
-          both.0         [None, 5, 4]  encoder/inner  (output)  -
+        ┏━━━━━━━━━━━━━━━┳━━━━━━━━━━━━━━┳━━━━━━━━━━━━━━━┳━━━━━━━━━━┳━━━━━━━━━━━━┓
+        ┃ tensor        ┃ shape        ┃ mask from     ┃ used by  ┃ dropped at ┃
+        ┡━━━━━━━━━━━━━━━╇━━━━━━━━━━━━━━╇━━━━━━━━━━━━━━━╇━━━━━━━━━━╇━━━━━━━━━━━━┩
+        │ encoder/inner │ [None, 5, 3] │ encoder/inner │          │            │
+        │ encoder       │ [None, 5, 3] │ encoder/inner │ both     │            │
+        │ both.0        │ [None, 5, 4] │ encoder/inner │ (output) │            │
+        └───────────────┴──────────────┴───────────────┴──────────┴────────────┘
         no findings
         """
     )
-    assert len(flow.text(every=True).splitlines()) == 2 + 7 + 1
+    assert len(flow.text(every=True).splitlines()) == 4 + 7 + 2
 
 
 def test_a_mask_that_the_author_passed_is_shown_where_it_is_made():

@@ -7,6 +7,8 @@ from keras import layers
 
 import ramet
 
+pytestmark = pytest.mark.sampled
+
 X = np.random.default_rng(0).standard_normal((4, 3)).astype("float32")
 
 

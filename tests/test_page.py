@@ -1,6 +1,5 @@
 """The page of `show` in a real browser: headless Chromium, driven by selenium."""
 
-import os
 import shutil
 import time
 
@@ -15,9 +14,6 @@ CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 
 pytestmark = [
     pytest.mark.one_backend,
-    pytest.mark.skipif(
-        os.environ.get("KERAS_BACKEND") != "jax", reason="the page is the same on every backend"
-    ),
     pytest.mark.skipif(
         not (CHROMIUM and DRIVER), reason="needs chromium and chromedriver (chromium-driver)"
     ),

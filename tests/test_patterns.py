@@ -8,6 +8,8 @@ from keras import layers, ops
 import ramet
 from ramet import any_layer
 
+pytestmark = pytest.mark.sampled
+
 IMAGE = np.random.default_rng(0).standard_normal((4, 6, 6, 3)).astype("float32")
 ROWS = np.random.default_rng(1).standard_normal((4, 5, 4)).astype("float32")
 
@@ -89,7 +91,7 @@ def test_several_kinds():
     told = found(model, lambda x: any_layer(("Conv2D", layers.Dense))(layers.Activation("relu")(x)))
     assert not told.matches
     for wrong in (3, (), (layers.Dense, 3), [layers.Dense]):
-        with pytest.raises(ramet.OptionError, match="a class of layers, its name, or a tuple"):
+        with pytest.raises(ramet.OptionError, match="a layer class, its name, or a tuple"):
             any_layer(wrong)
 
 

@@ -37,7 +37,7 @@ class Own(layers.Layer):
 
 
 class NoConfig(Own):
-    """A layer that cannot be made again."""
+    """A layer that cannot be re-created."""
 
     def __init__(self, function, **kwargs):
         super().__init__(**kwargs)
@@ -52,7 +52,7 @@ def wide(graph):
     return graph.configure("d", units=6)
 
 
-GROW = r"; configure\('end', weights='grow'\) makes it again for these shapes; this comes"
+GROW = r"; configure\('end', weights='grow'\) re-creates it for these shapes; this comes"
 DENSE = layers.Dense
 CASES = {
     "size": (lambda: of(DENSE(4, name="d"), DENSE(2, name="end")), wide, GROW),
@@ -80,7 +80,7 @@ CASES = {
     "flattened": (
         lambda: of(layers.Flatten(name="f"), DENSE(2, name="end"), shape=(4, 3)),
         lambda g: g.with_inputs(shape=(6, 3)),
-        r"configure\('end', weights='fresh'\) makes it again .*belong to places",
+        r"configure\('end', weights='fresh'\) re-creates it .*belong to positions",
     ),
     "flattened further up": (
         lambda: of(layers.Reshape((-1,)), layers.ReLU(), DENSE(2, name="end"), shape=(4, 3)),
@@ -95,22 +95,22 @@ CASES = {
     "no weights": (
         lambda: of(DENSE(4, name="d"), layers.Reshape((2, 2), name="end")),
         wide,
-        r"insert a layer before it that gives \(None, 4\) again, or replace it",
+        r"insert a layer before it that restores \(None, 4\), or replace it",
     ),
     "an operation": (
         lambda: of(DENSE(4, name="d"), lambda t: ops.matmul(t, np.ones((4, 2), "float32"))),
         wide,
-        r"insert a layer before it that gives \(None, 4\) again, or replace it",
+        r"insert a layer before it that restores \(None, 4\), or replace it",
     ),
     "cannot grow": (
         lambda: of(DENSE(4, name="d"), Fixed(name="end")),
         wide,
-        "replace it by a layer that takes these shapes",
+        "replace it by a layer that accepts these shapes",
     ),
     "no config": (
         lambda: of(DENSE(4, name="d"), NoConfig(print, name="end")),
         wide,
-        "replace it by a layer that takes these shapes",
+        "replace it by a layer that accepts these shapes",
     ),
 }
 
@@ -158,7 +158,7 @@ def test_what_names_no_place_is_refused():
     x = keras.Input((4,), name="x")
     graph = ramet.trace(keras.Model(x, layers.Dense(3, name="b")(layers.Dense(4, name="a")(x))))
     for verb, at in ("freeze", ["a", "b"]), ("unfreeze", ("a",)), ("freeze", 5):
-        with pytest.raises(ramet.OptionError, match=f"what to {verb} is a layer's name, a selec"):
+        with pytest.raises(ramet.OptionError, match=f"{verb} expects the name of a layer, a selec"):
             getattr(graph, verb)(at)
     for block in ("a",), ("x", "a", "b"):
         with pytest.raises(ramet.OptionError, match=rf"got {len(block)} places; pass a pair"):

@@ -10,6 +10,8 @@ from keras import layers
 
 import ramet
 
+pytestmark = pytest.mark.sampled
+
 RANDOM = np.random.default_rng(0)
 
 

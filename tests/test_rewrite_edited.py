@@ -8,6 +8,8 @@ from keras import layers, ops
 import ramet
 from ramet import any_layer
 
+pytestmark = pytest.mark.sampled
+
 IMAGE = np.random.default_rng(0).standard_normal((2, 8, 8, 3)).astype("float32")
 ROW = np.random.default_rng(1).standard_normal((2, 4)).astype("float32")
 

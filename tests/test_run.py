@@ -14,8 +14,8 @@ from exact import (
     fingerprint,
     reset_chance,
 )
-from ramet.bridge.trace import has_graph
-from zoo import Case, for_backend
+from ramet.tracing.trace import has_graph
+from zoo import Case, sample_for_backend
 
 BACKEND = keras.backend.backend()
 
@@ -78,7 +78,7 @@ def data():
 # --- equal to a call ---
 
 
-@pytest.mark.parametrize("case", for_backend(BACKEND), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", sample_for_backend(BACKEND), ids=lambda case: case.name)
 def test_a_run_is_a_call_and_changes_nothing(case: Case):
     model, x = case.build(), case.data()[0]
     for training in (False, True):

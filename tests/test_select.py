@@ -75,7 +75,7 @@ def test_a_layer_of_several_graphs_is_followed_in_each():
     assert len(found) == 1
     assert found.calls() == ["shared", "a/shared", "b/shared"]
     edited = found.insert_after(lambda _: layers.Rescaling(2.0))
-    assert len(edited.journal) == 3  # Once in `a`, though that is called twice.
+    assert edited.journal[0].count == 3  # Once in `a`, though that is called twice.
     made = edited.build()
 
     def part(name, x):

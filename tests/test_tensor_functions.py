@@ -7,6 +7,8 @@ from keras import layers, ops
 
 import ramet
 
+pytestmark = pytest.mark.sampled
+
 X = np.random.default_rng(0).standard_normal((3, 4)).astype("float32")
 
 

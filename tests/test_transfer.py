@@ -7,6 +7,8 @@ from keras import layers
 
 import ramet
 
+pytestmark = pytest.mark.sampled
+
 HALF = {
     "kernel_initializer": keras.initializers.Constant(0.5),
     "bias_initializer": keras.initializers.Constant(0.25),
@@ -407,7 +409,8 @@ def test_what_was_adapted_stays_in_a_layer_made_again(weights):
     assert np.array_equal(array(edited(data)), array(model(data)))
 
 
-def test_the_report_fits_the_terminal():
+def test_the_report_fits_the_terminal(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
     start = keras.Input((4,), name="start")
     long = "a_name_that_goes_on_and_on_" * 3
     x = dense(4, long)(start)
@@ -448,7 +451,13 @@ OPTIMIZERS = {
 }
 
 
-@pytest.mark.parametrize("kind", OPTIMIZERS)
+LATER = {"muon": pytest.mark.since_keras(3, 13)}
+"""Optimizers whose slots ramet cannot tell apart in older versions of Keras; the report says so."""
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=LATER.get(kind, ())) for kind in OPTIMIZERS]
+)
 def test_training_goes_on_as_if_nothing_had_happened(kind, backend):
     if (kind, backend) == ("ema", "jax"):
         pytest.skip("Keras loses moving averages there after the first fit")
@@ -484,7 +493,7 @@ def test_a_frozen_layer_has_no_slots():
 def test_optimizers_that_start_anew():
     model, _ = trained("adam")
     graph = ramet.trace(model).rename({"head": "top"})
-    assert graph.transfer_report(weights="fresh").optimizer == "adam: starts anew"
+    assert graph.transfer_report(weights="fresh").optimizer == "adam: starts over"
     assert int(array(graph.build(weights="fresh").optimizer.iterations)) == 0
     cut = ramet.trace(model).add_output("a").transfer_report()
     assert cut.optimizer == "none: with other outputs, the new model is not compiled"
@@ -505,7 +514,7 @@ def test_slots_of_an_unknown_kind_are_not_guessed():
     model, _ = trained(Odd(0.01))
     graph = ramet.trace(model).rename({"head": "top"})
     assert graph.transfer_report().optimizer == (
-        "odd: starts anew; how it keeps its slots is not known"
+        "odd: starts over; how it keeps its slots is not known"
     )
     assert not graph.build().optimizer.built
 

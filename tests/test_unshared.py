@@ -10,6 +10,8 @@ from keras import layers
 
 import ramet
 
+pytestmark = pytest.mark.sampled
+
 X = np.random.default_rng(0).normal(size=(3, 4)).astype("float32")
 
 

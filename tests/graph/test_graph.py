@@ -1,14 +1,23 @@
 """Graphs written by hand: checked, sorted, printed. No Keras needed."""
 
+import ast
+import copy
 import dataclasses
+import pickle
 from collections import OrderedDict, defaultdict, namedtuple
 from itertools import pairwise
+from pathlib import Path
 
+import numpy as np
 import pytest
 
+import ramet
 from ramet import GraphError, RametError
 from ramet.graph import Call, Graph, Layer, Ref, Spec
+from ramet.graph.edits.apart import apart
+from ramet.graph.interpret import CallLoop
 from ramet.graph.names import counted, did_you_mean, unique_name
+from ramet.graph.paths import call_paths, layer_paths
 from ramet.graph.tree import leaves, map_tree
 
 pytestmark = pytest.mark.backend_free
@@ -31,6 +40,16 @@ def graph(*calls: Call, inputs=(), outputs=None) -> Graph:
         calls={c.name: c for c in calls},
         inputs=inputs,
         outputs=[Ref(calls[-1].name)] if outputs is None else outputs,
+    )
+
+
+def with_layers(*layers: Layer) -> Graph:
+    return Graph(
+        name="net",
+        layers={each.name: each for each in layers},
+        calls={each.name: call(each.name) for each in layers},
+        inputs=[],
+        outputs=Ref(layers[-1].name),
     )
 
 
@@ -146,6 +165,156 @@ def test_text_reads_like_code():
         "    h: float32[None, 3] = H()\n"
         "    return h"
     )
+
+
+def test_a_walk_visits_each_model_once_and_outer_ones_first():
+    shared = layer("shared", graph(call("s")))
+    around = [layer(name, with_layers(shared)) for name in ("right", "left")]
+    outer = with_layers(*around, shared)
+    visits = [*outer.walk()]
+    assert [visit.prefix for visit in visits] == ["", "right/", "left/", "shared/"]
+    assert visits[0].graph is outer
+    assert visits[3].layer is shared
+
+
+def test_a_walk_reaches_a_model_by_the_first_graph_that_has_it():
+    shared = layer("shared", graph(call("s")))
+    around = [layer(name, with_layers(shared)) for name in ("first", "second")]
+    paths = [visit.path for visit in with_layers(*around).walk()]
+    assert paths == [(), ("first",), ("second",), ("first", "shared")]
+
+
+def test_no_nest_is_too_deep():
+    nest = graph(call("innermost"))
+    for _ in range(5000):
+        nest = with_layers(layer("model", nest))
+    assert len([*nest.walk()]) == 5001
+    assert [path.count("/") for path, _ in layer_paths(nest)] == [*range(5001)]
+    assert len([*call_paths(nest)]) == 5001
+    assert apart(layer("model", nest)).apart
+    assert nest.rename({"model": "other"}).layers.keys() == {"other"}
+
+
+def nested(value=1.0) -> Graph:
+    inner = layer("model", graph(call("h", [1, (2, np.arange(3))], at=slice(1, None), scale=value)))
+    return with_layers(inner, layer("end"))
+
+
+@pytest.mark.parametrize(
+    "value", [1.0, float("nan"), "text", None, np.arange(6.0), np.array([np.nan, 1.0])]
+)
+def test_graphs_are_compared_by_content(value):
+    again = value.copy() if isinstance(value, np.ndarray) else value
+    assert nested(value) == nested(again)
+    assert hash(nested(value)) == hash(nested(again))
+    assert len({nested(value), nested(again)}) == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "other"),
+    [
+        (1, 2),
+        (1, 1.0),
+        (1, True),
+        (np.arange(3), np.arange(1, 4)),
+        (np.arange(3), np.arange(3).reshape(1, 3)),
+        (np.arange(3), np.arange(3.0)),
+        ([1], (1,)),
+        ([1], [1, 1]),
+        ({"a": 1}, {"b": 1}),
+    ],
+)
+def test_graphs_with_other_constants_differ(value, other):
+    assert nested(value) != nested(other)
+
+
+def test_graphs_differ_in_names_layers_calls_ends_and_sharing():
+    one = nested()
+    assert one != dataclasses.replace(one, name="other")
+    assert one != dataclasses.replace(one, outputs=Ref("model"))
+    assert one != one.rename({"end": "last"})
+    assert one != one.rename({"model/h": "g"})
+    assert one == one.rename({"end": "last"}).rename({"last": "end"})
+    assert one != one.freeze("end")
+    assert one != with_layers(layer("model", graph(call("h"))), layer("end"))
+    assert one != "net"
+    shared = layer("a")
+    both = [with_layers(shared, dataclasses.replace(shared, name="b"))]
+    both += [with_layers(shared, dataclasses.replace(layer("a"), name="b", kind="A"))]
+    assert both[0] != both[1]
+
+
+def test_the_number_of_a_layer_taken_apart_does_not_count():
+    first = layer("a")
+    assert with_layers(apart(first)) == with_layers(apart(first))
+    assert with_layers(first, apart(first)) == with_layers(first, apart(first))
+
+
+def pickled(value):
+    return pickle.loads(pickle.dumps(value))  # noqa: S301 written by this very test
+
+
+def test_a_pickled_graph_is_the_same():
+    one = nested(np.arange(4.0)).rename({"end": "last"})
+    again = pickled(one)
+    assert again == one
+    assert str(again) == str(one)
+    assert str(again.journal) == str(one.journal) == "1. rename 'end' to 'last'"
+    assert again.rename({"last": "end"}) == nested(np.arange(4.0))
+    assert copy.copy(one) is copy.deepcopy(one) is one
+
+
+def test_a_deep_nest_is_compared_and_pickled():
+    nest = graph(call("innermost"))
+    for _ in range(3000):
+        nest = with_layers(layer("model", nest))
+    assert pickled(nest) == nest
+    assert isinstance(hash(nest), int)
+
+
+def test_a_graph_without_live_layers_is_not_built():
+    with pytest.raises(GraphError, match=r"'net' was not traced .* trace the model again"):
+        nested().build()
+    with pytest.raises(GraphError, match="trace the model again"):
+        nested().select(kind="End").layers()
+    with pytest.raises(GraphError, match="trace the model again"):
+        nested().select(kind=int)
+    assert nested().select(kind="End").paths == ("end",)
+
+
+def test_no_edit_follows_an_origin():
+    room = Path(ramet.graph.__file__).parent
+    for path in room.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            asked = [node.value] if isinstance(node, ast.Attribute) else []
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                asked = node.args if node.func.id in ASKING else []
+            for each in asked:
+                follows = isinstance(each, ast.Attribute) and each.attr == "origin"
+                assert not follows, f"{path.name}:{node.lineno} asks an origin"
+
+
+ASKING = ("getattr", "hasattr", "isinstance", "vars", "dir", "callable", "type")
+"""Functions by which an object is asked what it is."""
+
+
+class Depths(CallLoop):
+    """How many calls lie above each tensor."""
+
+    def step(self, call):
+        depth = 1 + max(leaves(self.filled(call.args)), default=0)
+        self.keep(call, [depth] * len(call.outputs))
+
+
+def test_one_loop_makes_calls_in_order_and_keeps_values_by_tensor():
+    calls = call("x"), call("split", Ref("x"), outputs=(X, X)), call("add", [Ref("split", 1)])
+    depths = Depths(graph(*calls, outputs=Ref("add")))
+    depths.make_calls()
+    assert depths.values == {Ref("x"): 1, Ref("split"): 2, Ref("split", 1): 2, Ref("add"): 3}
+    again = Depths(depths.graph)
+    again.values[Ref("x")] = 10
+    again.make_calls(calls[:2])
+    assert again.values == {Ref("x"): 10, Ref("split"): 11, Ref("split", 1): 11}
 
 
 def test_names():

@@ -30,11 +30,19 @@ def _two_heads() -> keras.Model:
 _TWO = floats(2)
 
 
-def _trained(model: keras.Model, targets: Draw = _TWO) -> keras.Model:
-    """Take two steps, so that the optimizer and the metrics have something to remember."""
-    rng = np.random.default_rng(2)
+def _trained(model: keras.Model, targets: Draw = _TWO, *, traced: bool = False) -> keras.Model:
+    """Take two steps, so that the optimizer and the metrics have something to remember.
+
+    On TensorFlow, tracing takes most of the time to make such a model. One case has its traced
+    function; the others are as if they had been trained and compiled again.
+    """
+    rng, eagerly = np.random.default_rng(2), model.run_eagerly
+    if keras.backend.backend() == "tensorflow" and not traced:
+        model.run_eagerly = True
     for _ in range(2):
         model.train_on_batch(floats(4)(rng), targets(rng))
+    if model.run_eagerly != eagerly:
+        model.run_eagerly, model.train_function = eagerly, None
     return model
 
 
@@ -42,7 +50,7 @@ def _trained(model: keras.Model, targets: Draw = _TWO) -> keras.Model:
 def sgd_momentum() -> keras.Model:
     model = _net()
     model.compile(optimizers.SGD(0.05, momentum=0.9, nesterov=True), loss="mse", metrics=["mae"])
-    return _trained(model)
+    return _trained(model, traced=True)
 
 
 @case("compiled-adam_not_built", inputs=floats(4), targets=floats(2))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ramet.bridge.growth.axes import (
+from ramet.building.growth.axes import (
     Run,
     UnclearError,
     agreed,

@@ -8,8 +8,8 @@ import pytest
 from keras import layers
 
 import ramet
-from ramet.bridge import internals
-from ramet.bridge.copies import Builder
+from ramet import keras_internals as internals
+from ramet.copying.deep_copy import Copier
 
 DATA = np.arange(8, dtype="float32").reshape(2, 4)
 
@@ -74,9 +74,9 @@ def test_a_function_that_starts_inside_leaves_behind_what_is_above():
     function = keras.Function(above, above * 2.0)
     start = keras.Input((4,))
     model = keras.Model(start, Holds(function, name="holds")(start))
-    builder = Builder("copy")
-    twin = builder.copy(model)
-    assert not [m for m in builder.copier.memo.values() if getattr(m, "name", "") == "above"]
+    copier = Copier()
+    twin = copier.copy_whole(model)
+    assert not [m for m in copier.memo.values() if getattr(m, "name", "") == "above"]
     assert np.array_equal(*(np.asarray(m.predict(DATA, verbose=0)) for m in (model, twin)))
 
 

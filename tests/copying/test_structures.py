@@ -6,7 +6,7 @@ import types
 import hypothesis.strategies as st
 from hypothesis import given, settings
 
-from ramet.bridge.plain import PlainCopier
+from ramet.copying.deep_copy import Copier
 
 Pair = collections.namedtuple("Pair", "first second")  # noqa: PYI024  a user's own
 
@@ -46,7 +46,7 @@ def parts(value):
 @given(structures())
 @settings(max_examples=150, deadline=None)
 def test_a_copy_has_the_shape_of_its_source_and_nothing_of_it(value):
-    waiting, pair_of, kept = [(value, PlainCopier().copy(value))], {}, []
+    waiting, pair_of, kept = [(value, Copier().copy(value))], {}, []
     while waiting:
         old, new = waiting.pop()
         assert type(new) is type(old)

@@ -4,6 +4,7 @@ import collections
 import contextlib
 import gc
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -15,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from ramet.bridge import core
-from ramet.bridge.core import ATOMS
+from ramet.copying import core
+from ramet.copying.core import ATOMS
 
 SOURCE = Path(core.__file__).with_name("_core.c")
 COMPILED = core.Core is not core.PythonCore
@@ -111,8 +112,14 @@ def test_the_part_in_c_compiles_without_a_warning(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+def test_the_part_in_c_uses_public_names_of_python_only():
+    for source in (SOURCE, SOURCE.with_name("_memo.h")):
+        code = re.sub(r"/\*.*?\*/", "", source.read_text(encoding="utf-8"), flags=re.DOTALL)
+        assert not re.findall(r"\b_Py\w+|->\s*(?:func|co|ob|ma|od|cl|im|m)_\w+", code)
+
+
 def test_python_alone_can_be_asked_for():
-    code = "from ramet.bridge import core; print(core.Core is core.PythonCore)"
+    code = "from ramet.copying import core; print(core.Core is core.PythonCore)"
     environment = {**os.environ, "RAMET_PURE_PYTHON": "1"}
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)  # noqa: S603  written here
@@ -592,7 +599,10 @@ def test_what_a_copier_knows_may_change_while_a_class_is_hashed(kind):
         assert copier.copy(value) is value
 
 
-def test_names_and_stores_may_vanish_while_they_are_looked_at():
+@pytest.mark.parametrize(
+    ("kind", "ids_of"), [(core.Core, core.ids_of), (core.PythonCore, core.python_ids_of)]
+)
+def test_names_and_stores_may_vanish_while_they_are_looked_at(kind, ids_of):
     class Name(str):
         __hash__ = str.__hash__
         __slots__ = ()
@@ -608,10 +618,73 @@ def test_names_and_stores_may_vanish_while_they_are_looked_at():
 
     for number in range(50):
         fields = {Name(f"name {number}"): []}
-        new(core.Core).copy_fields(fields, "other")
+        with pytest.raises(RuntimeError, match="dictionary changed size during iteration"):
+            new(kind).copy_fields(fields, "other")
         stores = {f"a {number}": (None, Store()), "b": (None, [1])}
         with contextlib.suppress(RuntimeError):  # which Python itself says
-            core.ids_of(stores)
+            ids_of(stores)
+
+
+@both
+def test_a_class_may_change_what_is_looked_at_while_it_is_hashed(kind):
+    class Meta(type):
+        def __hash__(cls):
+            for act in [*acts]:
+                act()
+            return 7
+
+    class Odd(metaclass=Meta):
+        pass
+
+    class Other(metaclass=Meta):
+        pass
+
+    def replace():
+        fields["odd"] = None
+
+    def retype():
+        for each in [*fields.values()]:
+            if type(each) is Odd:
+                each.__class__ = Other
+
+    for act in (replace, gc.collect, retype):
+        acts = []
+        copier = new(kind)
+        copier.handlers[Odd] = copier.handlers[Other] = lambda c, v: c.memo.setdefault(id(v), 1)
+        for _ in range(2 if act is gc.collect else 20):  # each hash is a full collection
+            fields = {"odd": Odd(), "list": [Odd()]}
+            acts[:] = [act]
+            copier.copy_fields(fields)
+            acts.clear()
+
+
+@both
+def test_a_dict_that_grows_while_its_items_are_copied_is_an_error(kind):
+    fields = {"a": Listed(), "b": []}
+
+    def grow(copier, value):
+        fields["c"] = 1
+        return copier.memo.setdefault(id(value), 1)
+
+    with pytest.raises(RuntimeError, match="dictionary changed size during iteration"):
+        new(kind, Listed=grow).copy_fields(fields)
+
+
+@both
+def test_names_that_equal_nothing_are_found_by_identity(kind):
+    class Name(str):
+        __slots__ = ()
+        __hash__ = str.__hash__
+
+        def __eq__(self, other):
+            return False
+
+    name = Name("a")
+    fields = {name: [1], "b": [2]}
+    first, second = fields.values()
+    new(kind).copy_fields(fields, name)
+    assert fields[name] is first
+    assert fields["b"] is not second
 
 
 @both

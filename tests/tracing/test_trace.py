@@ -1,5 +1,7 @@
 """From models to graphs, and the graph that a copy gets."""
 
+import pickle
+
 import keras
 import numpy as np
 import pytest
@@ -7,9 +9,11 @@ from keras import layers
 from keras.src.ops.function import map_graph
 
 import ramet
-from ramet.bridge import internals
+from ramet import keras_internals as internals
 from ramet.graph import Ref
-from zoo.base import for_backend
+from ramet.graph.data import Facts
+from ramet.tracing.trace import has_graph
+from zoo.base import for_backend, sample_for_backend
 
 
 def test_a_graph_reads_like_the_model():
@@ -122,3 +126,75 @@ def test_structures_of_outputs_survive(name):
         np.array_equal(a, b)
         for a, b in zip(keras.tree.flatten(old), keras.tree.flatten(new), strict=True)
     )
+
+
+@pytest.mark.parametrize("case", sample_for_backend(keras.backend.backend()), ids=lambda c: c.name)
+def test_a_traced_graph_is_hashed_compared_and_pickled(case):
+    model = case.build()
+    if not has_graph(model):
+        pytest.skip("it has no graph")
+    graph = ramet.trace(model)
+    again = pickle.loads(pickle.dumps(graph))  # noqa: S301 written by this very test
+    assert graph == ramet.trace(model) == again
+    assert hash(graph) == hash(ramet.trace(model)) == hash(again)
+    assert str(again) == str(graph)
+    assert graph != ramet.trace(ramet.clone(model))  # of other layers
+    with pytest.raises(ramet.GraphError, match="trace the model again"):
+        again.build()
+
+
+def small():
+    inputs = keras.Input((4,), name="x", optional=True)
+    hidden = layers.Dense(4, name="dense", trainable=False)(inputs)
+    return keras.Model(inputs, layers.Dropout(0.5, name="drop")(hidden) + 1, name="small")
+
+
+def test_what_edits_ask_of_layers_is_recorded():
+    graph = ramet.trace(small())
+    facts = {key: layer.facts for key, layer in graph.layers.items()}
+    assert facts["x"] == Facts("input", built=True, optional=True)
+    assert facts["dense"] == Facts(built=True, has_weights=True, trainable=False)
+    assert facts["drop"] == Facts(built=True)
+    assert [facts[key].role for key in facts if key.startswith("add")] == ["operation"]
+
+
+def test_an_unpickled_graph_can_be_read_and_edited_but_asks_nobody():
+    graph = ramet.trace(small())
+    again = pickle.loads(pickle.dumps(graph))  # noqa: S301 written by this very test
+    for one in (graph, again):
+        edited = one.freeze("drop").remove("drop").rename({"dense": "last"})
+        assert [*edited.select(kind="Dense")] == ["last"]
+    assert edited == graph.freeze("drop").remove("drop").rename({"dense": "last"})
+    with pytest.raises(ramet.GraphError, match="trace the model again"):
+        again.insert_after("dense", layers.ReLU())
+
+
+def test_a_layer_is_known_by_a_number_that_nobody_else_gets():
+    def token():
+        return ramet.trace(small()).layers["dense"].token
+
+    assert len({token() for _ in range(20)}) == 20
+
+
+def test_a_subclass_of_an_input_is_an_input():
+    class Named(layers.InputLayer):
+        pass
+
+    start = Named(batch_shape=(None, 4), name="x")
+    model = keras.Model(start.output, layers.Dense(2, name="dense")(start.output))
+    with pytest.raises(ramet.GraphError, match=r"input 'x' .* cannot be removed"):
+        ramet.trace(model).remove("x")
+
+
+def test_a_graph_holds_no_container_that_a_model_tracks():
+    inputs = {"a": keras.Input((2,), name="a"), "b": keras.Input((2,), name="b")}
+    model = keras.Model(inputs, [layers.Add(name="sum")([inputs["a"], inputs["b"]])])
+    holder = layers.Layer()
+    holder.kept = inputs  # Keras tracks it there, in a dict of its own.
+    tracked = keras.Model(holder.kept, layers.Add()([inputs["a"], inputs["b"]]))
+    for one in (model, tracked):
+        graph = ramet.trace(one)
+        assert type(graph.inputs) is dict
+        assert pickle.loads(pickle.dumps(graph)) == graph  # noqa: S301 written by this very test
+    edited = ramet.trace(tracked).rename({"a": "c"}).build()
+    assert [tensor.name for tensor in edited.inputs] == ["c", "b"]

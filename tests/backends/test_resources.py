@@ -10,8 +10,8 @@ from keras import layers
 
 import exact
 import ramet
-from ramet.bridge import resources
-from ramet.bridge.resources import VariableCopies, is_plain_variable
+from ramet.backends import current, resources
+from ramet.backends.resources import is_plain_variable
 
 pytestmark = pytest.mark.skipif(
     keras.backend.backend() != "tensorflow", reason="the variables are TensorFlow's"
@@ -28,11 +28,12 @@ def _variables(count):
 
 
 def _copied(variables):
-    copies = VariableCopies()
-    copies.begin(variables)
-    made = [copies.copy(variable) for variable in variables]
-    copies.finish()
-    return made
+    batch, copies = current().batch(), {}
+    batch.begin(variables)
+    for position, variable in enumerate(variables):
+        batch.put(copies, position, variable)
+    batch.finish()
+    return [*copies.values()]
 
 
 def _same(made, variables):
@@ -49,12 +50,11 @@ def test_batches_of_any_size_are_copied(count):
 
 
 def test_copies_can_be_finished_again_and_again():
-    copies, variables = VariableCopies(), _variables(3)
-    made = []
-    for variable in variables:
-        made.append(copies.copy(variable))
-        copies.finish()
-    assert _same(made, variables)
+    batch, copies, variables = current().batch(), {}, _variables(3)
+    for position, variable in enumerate(variables):
+        batch.put(copies, position, variable)
+        batch.finish()
+    assert _same(copies.values(), variables)
 
 
 KINDS = (

@@ -10,8 +10,9 @@ from keras import layers
 
 import exact
 import ramet
-from ramet.bridge import memory, values
-from ramet.bridge.values import ValueCopies, copy_value, same_bits
+from ramet.backends import jax as jax_backend
+from ramet.backends import memory
+from ramet.backends.values import ValueCopies, copy_value, same_bits
 
 only_torch = pytest.mark.skipif(
     keras.backend.backend() != "torch", reason="only PyTorch's values are asked for"
@@ -84,13 +85,13 @@ def test_a_layout_is_kept(asked):
 def taken_over(monkeypatch):
     """Notes the shapes of arrays that are copied into NumPy's memory, if they have 4 MB."""
     shapes = []
-    monkeypatch.setattr(values, "_HUGE", 1 << 22)
+    monkeypatch.setattr(jax_backend, "_HUGE", 1 << 22)
 
     def noting(array):
         shapes.append(array.shape)
         return memory.aligned_like(array)
 
-    monkeypatch.setattr(values, "aligned_like", noting)
+    monkeypatch.setattr(jax_backend, "aligned_like", noting)
     return shapes
 
 

@@ -6,7 +6,10 @@ import pytest
 from keras import layers, ops
 
 import ramet
-from ramet.bridge.derive import same_computation
+from ramet import keras_internals as internals
+from ramet.graph import Ref
+from ramet.tracing.derived import same_computation
+from ramet.tracing.mask_slots import mask_slots
 
 TOKENS = np.array([[1, 2, 0, 0, 0], [3, 4, 5, 6, 7]])
 
@@ -162,3 +165,49 @@ def test_switching_masking_off_takes_effect_everywhere_below(way, tmp_path):
     np.testing.assert_allclose(ops.convert_to_numpy(twin(TOKENS)), by_hand, atol=1e-6)
     assert not np.allclose(ops.convert_to_numpy(model(TOKENS)), by_hand, atol=1e-4)
     assert not [op for op in twin.operations if type(op).__name__ == "NotEqual"]
+
+
+class TwoMasks(layers.Layer):
+    """Keras fills in `mask` only where no other mask is passed."""
+
+    def call(self, x, weight_mask=None, mask=None):
+        for each in (weight_mask, mask):
+            if each is not None:
+                x = x * ops.cast(ops.expand_dims(each, -1), x.dtype)
+        return x
+
+
+@pytest.mark.parametrize("both", [True, False])
+def test_a_mask_that_keras_would_not_have_filled_in_was_written(both):
+    tokens = keras.Input((5,), dtype="int32", name="tokens")
+    x = layers.Embedding(9, 3, mask_zero=True, name="embedding")(tokens)
+    mask = internals.get_keras_mask(x)
+    given = {"weight_mask": ops.not_equal(tokens, 1), "mask": mask} if both else {}
+    y = layers.Dense(3, name="dense")(TwoMasks(name="two")(x, **given))
+    model = keras.Model(tokens, y)
+    graph = ramet.trace(model)
+    assert ("mask" in graph.calls["two"].written) == both
+    edited = graph.insert_after("two", layers.Identity(name="same")).build()
+    expected = ops.convert_to_numpy(model(TOKENS))
+    np.testing.assert_array_equal(ops.convert_to_numpy(edited(TOKENS)), expected)
+    # Called, not replayed: with other weights above it.
+    called = graph.configure("embedding", embeddings_initializer="ones").build()
+    np.testing.assert_array_equal(ops.convert_to_numpy(called(TOKENS)), expected)
+
+
+def test_the_slots_of_masks_are_those_that_keras_fills_in():
+    x, m = keras.Input((5, 3)), keras.Input((5,), dtype="bool")
+
+    def slots(layer, *args, **kwargs):
+        return [(s.name, s.filled) for s in mask_slots(layer, args, kwargs)]
+
+    attention = layers.MultiHeadAttention(1, 2)
+    assert slots(layers.LSTM(2), x) == [("mask", True)]
+    assert slots(layers.LSTM(2), x, mask=m) == [("mask", False)]
+    assert slots(layers.LSTM(2), x, initial_state=[x, x]) == [("mask", False)]
+    assert slots(attention, x, x) == [("query_mask", True), ("value_mask", True)]
+    assert slots(attention, Ref("x"), Ref("x"), training=True) == slots(attention, x, x)
+    assert slots(TwoMasks(), x) == [("mask", True)]
+    assert slots(TwoMasks(), x, weight_mask=m) == [("mask", False)]
+    assert slots(TwoMasks(), np.ones((1, 5, 3))) == [("mask", True)]
+    assert slots(layers.Dense(2), x) == []

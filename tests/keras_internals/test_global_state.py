@@ -8,7 +8,7 @@ import pytest
 from keras import layers, ops
 
 import ramet
-from ramet.bridge import internals
+from ramet import keras_internals as internals
 
 
 def draws() -> list:
