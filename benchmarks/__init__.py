@@ -1,1 +1,1 @@
-"""How long copying a model takes, by ramet and by the other ways; run by `make bench`."""
+"""How long it takes to copy a model, with ramet and with other methods; run by `make bench`."""

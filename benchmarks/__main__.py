@@ -1,4 +1,4 @@
-"""Measures one backend after the other, each in a process of its own, and writes the tables."""
+"""Measure each backend in a process of its own, and write the tables."""
 
 import argparse
 import json
@@ -19,7 +19,7 @@ BACKENDS = ("jax", "tensorflow", "torch")
 
 
 def main() -> None:
-    """Measures, then writes `results/<backend>.json` and `RESULTS.md`."""
+    """Measure, then write `results/<backend>.json` and `RESULTS.md`."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--backends", nargs="+", choices=BACKENDS, default=BACKENDS)
     parser.add_argument("--models", nargs="+", choices=MODELS, help="all by default")
@@ -47,7 +47,7 @@ def main() -> None:
 
 
 def measure(backend: str, models: Sequence[str], *, rounds: int | None) -> Result:
-    """Measures one backend, in processes of its own."""
+    """Measure one backend, in processes of its own."""
     environment = {**os.environ, "KERAS_BACKEND": backend}
     arguments = ["--models", *models] + ([] if rounds is None else ["--rounds", str(rounds)])
     result: Result = _work(arguments, environment)
@@ -58,7 +58,7 @@ def measure(backend: str, models: Sequence[str], *, rounds: int | None) -> Resul
 
 
 def _work(arguments: Sequence[str], environment: Mapping[str, str]) -> Any:
-    """Runs the worker, and returns what it wrote."""
+    """Run the worker, and return what it wrote."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "result.json"
         command = [sys.executable, "-m", "benchmarks.worker", str(out), *arguments]

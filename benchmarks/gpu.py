@@ -28,7 +28,7 @@ PEERS = (CLONE_MODEL, SET_WEIGHTS, ARRAYS, BATCH, CONTIGUOUS)
 
 
 def main() -> None:
-    """Measures and checks two models; ends with 1 if a check failed."""
+    """Measure and check two models; exit with 1 if a check failed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path, required=True, help="file to write")
     parser.add_argument("--units", type=int, default=4096, help="of each layer of the MLP")
@@ -56,7 +56,7 @@ def main() -> None:
 
 
 def measure(model: Any) -> dict[str, Any]:
-    """Times the ways to copy a model, and checks its clone."""
+    """Time the ways to copy a model, and check its clone."""
     checks = check(model)
     size = sum(value.nbytes for value in _values(model))
     block = keras.ops.ones(size // 4, dtype="float32")
@@ -80,7 +80,7 @@ def measure(model: Any) -> dict[str, Any]:
 
 
 def check(model: Any) -> dict[str, str]:
-    """Checks where a clone is and how it came there; an empty text says that all is well."""
+    """Check where a clone is and how it got there; an empty text means that all is well."""
     wait()
     twin, on_the_way = _watched(lambda: ramet.clone(model))
     pairs = list(zip(_values(model), _values(twin), strict=True))
@@ -97,7 +97,7 @@ def check(model: Any) -> dict[str, str]:
 
 
 def device() -> str:
-    """Names the card, or says that there is none."""
+    """Return the name of the GPU, or say that there is none."""
     if keras.backend.backend() == "jax":
         import jax
 
@@ -108,7 +108,7 @@ def device() -> str:
 
 
 def markdown(result: dict[str, Any]) -> str:
-    """Writes the table of one backend, and what was checked."""
+    """Write the table of one backend, and what was checked."""
     rows: list[list[str]] = []
     for name, model in result["models"].items():
         timings = model["timings"]
@@ -120,7 +120,7 @@ def markdown(result: dict[str, Any]) -> str:
             timings[CLONE].get("error", "") if clone is None else number(clone * 1000),
             *(NONE if figure is None else number(figure) for figure in figures),
         ])  # fmt: skip
-    found = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
+    versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
     checks = [
         f"- {name}: the variables of the clone are {what}: {problem or 'yes'}"
         for name, model in result["models"].items()
@@ -128,14 +128,14 @@ def markdown(result: dict[str, Any]) -> str:
     ]
     return "\n\n".join([
         f"## {result['backend']}",
-        f"{result['date']}; {result['device']}; {found}.",
+        f"{result['date']}; {result['device']}; {versions}.",
         table(["model", "MB", f"{CLONE}, ms", *PEERS], rows),
         "\n".join(checks),
     ])  # fmt: skip
 
 
 def _watched(way: Callable[[], Any]) -> tuple[Any, str]:
-    """Runs a way, and says which transfers between host and device it made, if any."""
+    """Run a way, and return which transfers between host and device it caused, if any."""
     if keras.backend.backend() == "jax":
         import jax
 
@@ -163,14 +163,14 @@ def _watched(way: Callable[[], Any]) -> tuple[Any, str]:
 
 
 def _blind(model: Any) -> str:
-    """Says so if the watch does not see what is certain to go to the host."""
+    """Return a warning if the watch misses a transfer that is certain to happen."""
     if device() == "cpu" or _watched(model.get_weights)[1]:
         return ""
     return "not known: the watch did not see get_weights either"
 
 
 def _forget_host(model: Any) -> None:
-    """Gives every variable a new array: JAX keeps on the host what was there once."""
+    """Assign a new array to every variable: JAX caches on the host what was there once."""
     if keras.backend.backend() == "jax":
         for variable in model.variables:
             variable.assign(_copy(variable.value))

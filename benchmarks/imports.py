@@ -1,4 +1,4 @@
-"""How long `import ramet` takes where Keras is in already."""
+"""How long `import ramet` takes where Keras is imported already."""
 
 import json
 import subprocess
@@ -21,7 +21,7 @@ print(json.dumps(times))
 
 
 def measure_imports(environment: Mapping[str, str], rounds: int) -> dict[str, Timing]:
-    """Times the imports in fresh processes; the environment chooses the backend."""
+    """Time the imports in fresh processes; the environment selects the backend."""
     seconds: dict[str, list[float]] = {IMPORT_KERAS: [], IMPORT: [], IMPORT_CLONE: []}
     for _ in range(rounds):
         command = [sys.executable, "-c", _SCRIPT]

@@ -1,4 +1,4 @@
-"""Counts the machine instructions of one clone, with valgrind.
+"""Count the machine instructions of one clone, with valgrind.
 
 Times differ from run to run by more than most changes to the copier are worth. Counts do
 not: `KERAS_BACKEND=jax python -m benchmarks.instructions`, before a change and after it.
@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+from typing import Literal
 
 _BLOCKS = 30
 """Convolution, normalization and ReLU, so many times."""
@@ -19,22 +20,22 @@ _CONTROL = "callgrind_control"
 
 
 def main() -> None:
-    """Prints the count for one backend, in all and per layer."""
+    """Print the count for one backend, in total and per layer."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--weights", default="share", choices=("share", "copy"))
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.inside:
-        _clone_counted(given.weights)
+    options = parser.parse_args()
+    if options.inside:
+        _clone_counted(options.weights)
         return
     if shutil.which(_CONTROL) is None:
         parser.exit(2, "Counting needs valgrind: install the package of that name.\n")
-    layers, count = read_count(_run_inside(given.weights))
-    print(f"weights={given.weights}: {count:,} instructions, {count // layers:,} per layer")
+    layers, count = read_count(_run_inside(options.weights))
+    print(f"weights={options.weights}: {count:,} instructions, {count // layers:,} per layer")
 
 
 def _run_inside(weights: str) -> str:
-    """Runs this module under valgrind, and returns what both printed."""
+    """Run this module under valgrind, and return what both printed."""
     tool = ["valgrind", "--tool=callgrind", "--instr-atstart=no", "--callgrind-out-file=/dev/null"]
     module = [sys.executable, "-m", __spec__.name, "--inside", "--weights", weights]
     same = {**os.environ, "PYTHONHASHSEED": "0"}
@@ -43,7 +44,7 @@ def _run_inside(weights: str) -> str:
 
 
 def read_count(printed: str) -> tuple[int, int]:
-    """Finds the numbers of layers and of instructions in what was printed.
+    """Find the numbers of layers and of instructions in what was printed.
 
     Raises:
         RuntimeError: If they are not there.
@@ -56,8 +57,8 @@ def read_count(printed: str) -> tuple[int, int]:
     return int(layers[1]), int(count[1])
 
 
-def _clone_counted(weights: str) -> None:
-    """Clones a model, the third time while valgrind counts."""
+def _clone_counted(weights: Literal["share", "copy"]) -> None:
+    """Clone a model, the third time while valgrind counts."""
     import keras
 
     import ramet
@@ -75,7 +76,7 @@ def _clone_counted(weights: str) -> None:
     twin = ramet.clone(model, weights=weights)
     _count("off")
     print(f"layers {len(twin.layers)}", flush=True)
-    os._exit(0)  # Valgrind takes long over what Python and the backend tidy up.
+    os._exit(0)  # Cleaning up Python and the backend takes long under valgrind.
 
 
 def _count(switch: str) -> None:

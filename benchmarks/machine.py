@@ -7,25 +7,25 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from ramet.bridge import core
+from ramet.copying import core
 
 PACKAGES = ("ramet", "keras", "jax", "tensorflow", "tensorflow-cpu", "torch", "numpy")
 
 
 def versions() -> dict[str, str]:
-    """Lists the versions of Python and of packages, and which core of the copier is in use."""
-    found = {"python": platform.python_version()}
+    """List the versions of Python and of packages, and which core of the copier is used."""
+    installed = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
-            found[package] = version(package)
+            installed[package] = version(package)
         except PackageNotFoundError:
             continue
-    found["core"] = "Python" if core.Core is core.PythonCore else "C"
-    return found
+    installed["core"] = "Python" if core.Core is core.PythonCore else "C"
+    return installed
 
 
 def machine() -> dict[str, Any]:
-    """Tells the processor, its cores and the memory."""
+    """Return the processor, its cores and the memory, in words."""
     return {
         "system": f"{platform.system()} {platform.machine()}",
         "cpu": _processor(),
@@ -37,7 +37,7 @@ def machine() -> dict[str, Any]:
 def _processor() -> str:
     listing = Path("/proc/cpuinfo")
     if listing.exists():
-        found = re.search(r"^model name\s*: (.*)$", listing.read_text(), flags=re.MULTILINE)
-        if found is not None:
-            return found[1]
+        match = re.search(r"^model name\s*: (.*)$", listing.read_text(), flags=re.MULTILINE)
+        if match is not None:
+            return match[1]
     return platform.processor()

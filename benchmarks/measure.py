@@ -12,9 +12,9 @@ from benchmarks.results import Timing
 
 ROUNDS = 5
 PATIENCE = 3.0
-"""A way that has taken so many seconds on a model has no further rounds, once it had two."""
+"""A way that has taken this many seconds on a model gets no more rounds after its second."""
 LIMIT = 8.0
-"""A single run that takes so many seconds is not repeated."""
+"""A single run that takes this many seconds is not repeated."""
 
 
 def alternate(
@@ -25,7 +25,7 @@ def alternate(
     prepare: Callable[[], None] = lambda: None,
     check: Callable[[str, Any], None] = lambda _name, _result: None,
 ) -> dict[str, Timing]:
-    """Times all ways in turn, several rounds, so that a slow moment of the machine hits all.
+    """Time all ways in turn, in several rounds, so that a slow moment of the machine affects all.
 
     Args:
         ways: What to time, by name. What they return is dropped before the next one runs.
@@ -59,7 +59,7 @@ def alternate(
 
 
 def timed(way: Callable[[], Any]) -> tuple[float, Any]:
-    """Returns the seconds that a way takes until its arrays are there, and what it returns."""
+    """Return the seconds that a way takes until its arrays are there, and what it returns."""
     gc.collect()
     wait()
     start = time.perf_counter()
@@ -69,7 +69,7 @@ def timed(way: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def wait() -> None:
-    """Waits until everything that was asked of a backend is done."""
+    """Wait until the backend has finished all work."""
     if "jax" in sys.modules:
         import jax
 
@@ -82,7 +82,7 @@ def wait() -> None:
 
 
 def peak_growth(way: Callable[[], Any]) -> int | None:
-    """Returns by how many bytes the peak of the memory in use passes what was in use before.
+    """Return how far the peak of the memory in use exceeds what was in use before, in bytes.
 
     Linux only: elsewhere None. The peak is the kernel's own (`VmHWM`), so none is missed.
     """
@@ -91,7 +91,7 @@ def peak_growth(way: Callable[[], Any]) -> int | None:
         return None
     gc.collect()
     wait()
-    reset.write_text("5", encoding="ascii")  # sets the peak to what is in use now
+    reset.write_text("5", encoding="ascii")  # resets the peak to what is in use now
     before = _memory("VmRSS")
     kept = way()
     wait()
@@ -106,7 +106,7 @@ def _had_enough(seconds: list[float]) -> bool:
 
 def _memory(field: str) -> int:
     status = Path("/proc/self/status").read_text(encoding="ascii")
-    found = re.search(rf"^{field}:\s+(\d+) kB$", status, flags=re.MULTILINE)
-    if found is None:
+    match = re.search(rf"^{field}:\s+(\d+) kB$", status, flags=re.MULTILINE)
+    if match is None:
         raise OSError(f"the system does not tell {field} in /proc/self/status")
-    return int(found[1]) * 1024
+    return int(match[1]) * 1024

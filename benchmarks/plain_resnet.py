@@ -4,7 +4,7 @@ from torch import Tensor, nn
 
 
 class Bottleneck(nn.Module):
-    """Three convolutions around which the input is added."""
+    """Three convolutions with a shortcut around them."""
 
     def __init__(self, entry: int, width: int, stride: int) -> None:
         super().__init__()
@@ -22,7 +22,7 @@ class Bottleneck(nn.Module):
         self.relu = nn.ReLU(inplace=True)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Returns what the body makes of x, plus x."""
+        """Return the output of the body, plus x."""
         return self.relu(self.body(x) + self.shortcut(x))
 
 

@@ -19,11 +19,11 @@ from benchmarks.results import (
 from benchmarks.targets import Target, targets
 
 NONE = "-"
-"""Stands where nothing was measured."""
+"""Shown where nothing was measured."""
 
 
 def markdown(results: Sequence[Result]) -> str:
-    """Writes the tables of all backends."""
+    """Write the tables of all backends."""
     parts = [
         "# Figures",
         "Written by `make bench`; [README.md](README.md) says what is measured, and how.",
@@ -38,7 +38,7 @@ def markdown(results: Sequence[Result]) -> str:
 
 
 def number(figure: float) -> str:
-    """Writes a number with two or three digits that count."""
+    """Format a number with two or three significant digits."""
     if figure >= 100:
         return f"{figure:,.0f}"
     if figure >= 10:
@@ -47,7 +47,7 @@ def number(figure: float) -> str:
 
 
 def verdict(target: Target, result: Result) -> str:
-    """Writes what was measured for a target, and whether that meets it."""
+    """Write what was measured for a target, and whether that meets it."""
     figure = target.measure(result)
     if figure is None:
         return NONE
@@ -55,17 +55,17 @@ def verdict(target: Target, result: Result) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Writes a table whose first column is text and whose others are numbers."""
+    """Write a table whose first column is text and whose others are numbers."""
     lines = [head, ["---"] + ["---:"] * (len(head) - 1), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _conditions(results: Sequence[Result]) -> Iterator[str]:
-    """Tells where and when; backends that were measured alike share a paragraph."""
+    """Describe machine and date; backends measured alike share a paragraph."""
     groups: dict[str, list[str]] = {}
     for result in results:
         machine = result["machine"]
-        versions = ", ".join(f"{name} {found}" for name, found in result["versions"].items())
+        versions = ", ".join(f"{name} {number}" for name, number in result["versions"].items())
         condition = (
             f"{result['date']}; {machine['system']}, {machine['cpu']}, "
             f"{machine['cores']} cores, {machine['memory_gib']} GiB; {versions}."
@@ -122,7 +122,7 @@ def _failure(timing: Timing) -> str:
 
 
 def _notes(result: Result) -> Iterator[str]:
-    """Says why a way failed or was not run, once for all models where it did so."""
+    """Explain why a way failed or was not run, once for all models concerned."""
     groups: dict[str, list[str]] = {}
     for model, subject in result["models"].items():
         for way, timing in subject["timings"].items():
@@ -143,8 +143,8 @@ def _others(results: Sequence[Result]) -> str:
         taken = (per_layer(result, layers) for result in results)
         rows.append([f"a clone of {layers:,} layers, µs per layer", *_scaled(taken, 1e6)])
     memory = [result.get("memory") for result in results]
-    grown = (None if found is None else found["growth"] for found in memory)
-    weights = (None if found is None else found["bytes"] for found in memory)
+    grown = (None if peak is None else peak["growth"] for peak in memory)
+    weights = (None if peak is None else peak["bytes"] for peak in memory)
     rows.append(["a clone's peak of memory, MB", *_scaled(grown, 1e-6)])
     rows.append(["the weights that it copies, MB", *_scaled(weights, 1e-6)])
     for statement in (IMPORT_KERAS, IMPORT, IMPORT_CLONE):

@@ -1,10 +1,10 @@
-"""What one run on one backend measured, as plain data: what stands in `results/*.json`."""
+"""What one run on one backend measured, as plain data: the content of `results/*.json`."""
 
 from typing import Any, NotRequired, TypedDict
 
 CLONE = "ramet.clone"
 SHARE = "weights=share"
-CLONES = "10 clones"
+KEPT = "ramet.clone, all kept"
 CLONE_MODEL = "clone_model"
 SET_WEIGHTS = "clone_model + set_weights"
 DEEPCOPY = "deepcopy"
@@ -15,7 +15,7 @@ MEMCPY = "memcpy"
 
 PEERS = (
     SHARE,
-    CLONES,
+    KEPT,
     CLONE_MODEL,
     SET_WEIGHTS,
     DEEPCOPY,
@@ -43,7 +43,7 @@ SHORT, LONG = 500, 5000
 IMPORT_KERAS = "import keras"
 IMPORT = "import ramet"
 IMPORT_CLONE = "import ramet, name ramet.clone"
-"""The imports that are timed; the last includes what `ramet` imports when it is first used."""
+"""The imports that are timed; the last includes what `ramet` imports on first use."""
 
 
 class Timing(TypedDict):
@@ -78,7 +78,7 @@ class Memory(TypedDict):
 
 
 class Result(TypedDict):
-    """All that was measured on one backend."""
+    """Everything that was measured on one backend."""
 
     backend: str
     date: str
@@ -86,25 +86,25 @@ class Result(TypedDict):
     machine: dict[str, Any]
     models: dict[str, Subject]
     per_layer: NotRequired[dict[str, Timing]]
-    """The times of a clone of a chain, by its layers."""
+    """The times of cloning a chain, by its number of layers."""
     memory: NotRequired[Memory | None]
-    """None where the system does not tell peaks."""
+    """None where the system does not report peaks."""
     imports: NotRequired[dict[str, Timing]]
-    """The times of imports; those of ramet are on top of that of Keras."""
+    """The times of imports; those of ramet come on top of that of Keras."""
 
 
 def best(timings: dict[str, Timing], way: str) -> float | None:
-    """Returns the shortest time of a way, or None if there is none."""
+    """Return the shortest time of a way, or None if there is none."""
     return min(timings.get(way, {}).get("seconds", []), default=None)
 
 
 def ratio(timings: dict[str, Timing], over: str, under: str) -> float | None:
-    """Divides the best time of one way by that of another, if there are both."""
+    """Divide the best time of one way by that of another, if there are both."""
     top, bottom = best(timings, over), best(timings, under)
     return None if top is None or bottom is None else top / bottom
 
 
 def per_layer(result: Result, layers: int) -> float | None:
-    """Returns the best time of a clone of a chain, in seconds per layer."""
+    """Return the best time of a clone of a chain, in seconds per layer."""
     seconds = best(result.get("per_layer", {}), str(layers))
     return None if seconds is None else seconds / layers

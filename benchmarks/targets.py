@@ -1,4 +1,4 @@
-"""What ramet is meant to reach, and whether it does, from the measured numbers alone."""
+"""The targets of ramet, and whether the measured numbers meet them."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -7,7 +7,6 @@ from benchmarks.results import (
     CHAIN,
     CLONE,
     CLONE_MODEL,
-    CLONES,
     EFFICIENTNET,
     IMPORT,
     IMPORT_CLONE,
@@ -36,30 +35,28 @@ class Target:
     """The model it is measured on, or what else it is about."""
     limit: float
     at_least: bool
-    """Whether the figure has to reach the limit; otherwise it may not pass it."""
+    """Whether the figure has to reach the limit; otherwise it must not exceed it."""
     measure: Callable[[Result], float | None]
     """Finds the figure; None where it was not measured."""
 
     @property
     def aim(self) -> str:
-        """The limit, as a table says it."""
+        """The limit, as shown in a table."""
         return f"{'≥' if self.at_least else '≤'} {self.limit:g}"
 
     def met(self, figure: float) -> bool:
-        """Tells whether a figure is on the right side of the limit."""
+        """Whether a figure is on the right side of the limit."""
         return figure >= self.limit if self.at_least else figure <= self.limit
 
 
 def targets(models: list[str]) -> Iterator[Target]:
-    """Lists the targets, with one of each kind for every model that it is about."""
+    """List the targets, one of each kind for every model concerned."""
     for model in (RESNET, EFFICIENTNET):
         yield _of_ways(model, SET_WEIGHTS, CLONE, 10, at_least=True)
     yield _of_ways(RESNET, TORCH_DEEPCOPY, CLONE, 1, at_least=True)
     yield _of_ways(MLP, CLONE, MEMCPY, 1.3, at_least=False)
     for model in models:
         yield _of_ways(model, CLONE_MODEL, SHARE, 30, at_least=True)
-    for model in models:
-        yield _of_ways(model, CLONES, CLONE, 7, at_least=False)
     yield Target("peak of memory / bytes of the weights", MLP, 1.1, at_least=False, measure=_memory)
     yield Target(
         f"time per layer / that of {SHORT} layers", CHAIN, 1.3, at_least=False, measure=_growth

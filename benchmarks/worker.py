@@ -1,4 +1,4 @@
-"""Measures one backend, the one in `KERAS_BACKEND`, and writes what it found as JSON.
+"""Measure the backend in `KERAS_BACKEND`, and write the results as JSON.
 
 `python -m benchmarks` runs this once per backend, and once more for the memory.
 """
@@ -22,7 +22,7 @@ from benchmarks.results import CHAIN, LONG, MLP, SHORT, Memory, Result, Subject,
 
 
 def main() -> None:
-    """Measures what it was asked to."""
+    """Measure what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path, help="file to write")
     parser.add_argument("--models", nargs="*", choices=list(CASES), default=list(CASES))
@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def measure_model(name: str, model: Any, rounds: int) -> Subject:
-    """Times every way of copying one model."""
+    """Time every way of copying one model."""
     left_out = CASES[name].not_run
     tried = {way: run for way, run in ways(model, name).items() if way not in left_out}
     timings = alternate(tried, rounds=rounds, steady=MEASURES, check=partial(check_weights, model))
@@ -65,14 +65,14 @@ def measure_model(name: str, model: Any, rounds: int) -> Subject:
 
 
 def measure_growth(long: Any, rounds: int) -> dict[str, Timing]:
-    """Times the clones of a short and of a long chain."""
+    """Time the clones of a short and of a long chain."""
     short = chain(SHORT)
     lengths = {str(SHORT): lambda: ramet.clone(short), str(LONG): lambda: ramet.clone(long)}
     return alternate(lengths, rounds=rounds, steady=lengths)
 
 
 def measure_memory() -> Memory | None:
-    """Measures the peak of memory of the first clone in a process."""
+    """Measure the peak memory of the first clone in a process."""
     model = CASES[MLP].build()
     growth = peak_growth(lambda: ramet.clone(model))
     return None if growth is None else {"bytes": _bytes(model), "growth": growth}
