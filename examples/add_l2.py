@@ -1,4 +1,4 @@
-"""Add L2 to every kernel of a finished model, so that it takes effect."""
+"""Add L2 regularization to every kernel of an existing model, so that it takes effect."""
 
 import keras
 import numpy as np
@@ -8,13 +8,13 @@ import ramet
 
 
 def main() -> None:
-    """Regularizes all kernels of a MobileNetV2, but for the depthwise ones."""
+    """Regularize all kernels of a MobileNetV2, except the depthwise ones."""
     model = keras.applications.MobileNetV2((32, 32, 3), alpha=0.35, weights=None, include_top=False)
     graph = ramet.trace(model)
     kernels = graph.select(kind=layers.Conv2D)
     graph = kernels.configure(kernel_regularizer=keras.regularizers.L2(1e-4))
     print(kernels)
-    print(f"{len(graph.journal)} edits, the first: {graph.journal[0]}")
+    print(graph.journal)
 
     regular = graph.build()
     found = float(sum(keras.ops.convert_to_numpy(loss) for loss in regular.losses))

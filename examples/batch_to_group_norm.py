@@ -8,12 +8,12 @@ import ramet
 
 
 def group_norm(old: layers.BatchNormalization) -> layers.GroupNormalization:
-    """Makes a GroupNormalization out of a BatchNormalization, under its name."""
+    """Return a GroupNormalization with the name of a BatchNormalization."""
     return layers.GroupNormalization(groups=4, epsilon=old.epsilon, name=old.name)
 
 
 def main() -> None:
-    """Replaces every batch norm; what one image gives no longer depends on the others."""
+    """Replace every batch norm: the output for an image no longer depends on the others."""
     model = keras.Sequential([keras.Input((16, 16, 3))])
     for number in (1, 2):
         model.add(layers.Conv2D(16, 3, name=f"conv{number}"))

@@ -1,4 +1,4 @@
-"""Clone the model that `clone_model` refuses, and a ResNet50; prove both; take the times.
+"""Clone the model that `clone_model` refuses, and a ResNet50; prove both; time both.
 
 Run it with `make demo`, or with any Keras backend of your own.
 """
@@ -19,15 +19,15 @@ import ramet
 
 
 class Swap(layers.Layer):
-    """Gives its two inputs in the other order."""
+    """Swaps its two inputs."""
 
     def call(self, inputs: list[Any]) -> list[Any]:
-        """Returns the second input, then the first."""
+        """Return the second input, then the first."""
         return [inputs[1], inputs[0]]
 
 
 def historic_model() -> keras.Model:
-    """Builds the model that this project began with: a layer with two outputs and no mask."""
+    """Build the model that this project began with: a layer with two outputs and no mask."""
     inputs = keras.Input((4,), name="x")
     halves = layers.Lambda(lambda x: [x[:, :2], x[:, 2:]], name="split")(inputs)
     first, second = Swap(name="swap")(halves)
@@ -35,14 +35,14 @@ def historic_model() -> keras.Model:
 
 
 def keras_clone(model: keras.Model) -> keras.Model:
-    """Copies a model the usual way."""
+    """Copy a model the usual way."""
     twin = keras.models.clone_model(model)
     twin.set_weights(model.get_weights())
     return twin
 
 
 def seconds(function: Callable[[keras.Model], Any], model: keras.Model) -> float:
-    """Returns the best of three times."""
+    """Return the best of three times."""
     times: list[float] = []
     for _ in range(3):
         start = time.perf_counter()
@@ -52,7 +52,7 @@ def seconds(function: Callable[[keras.Model], Any], model: keras.Model) -> float
 
 
 def main() -> None:
-    """Clones, verifies, compares."""
+    """Clone, verify and compare."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--svg", help="also save what is printed as a picture")
     options = parser.parse_args()
@@ -85,7 +85,7 @@ def main() -> None:
     console.print(table)
     if options.svg:
         picture = console.export_svg(title="make demo")
-        # Without the fonts that rich would have the picture load from the network.
+        # Without the web fonts that rich would make the picture load.
         picture = re.sub(r"@font-face {.*?}|<!--.*?-->", "", picture, flags=re.DOTALL)
         Path(options.svg).write_text(picture, encoding="utf-8")
 

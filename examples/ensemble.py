@@ -1,4 +1,4 @@
-"""Two classifiers with the same layer names, made into one averaged model on one input."""
+"""Merge two classifiers with the same layer names into one model that averages them."""
 
 import keras
 import numpy as np
@@ -8,14 +8,14 @@ import ramet
 
 
 def classifier(name: str, width: int) -> keras.Model:
-    """Builds a classifier; all have the same names of layers."""
+    """Build a classifier; all have the same layer names."""
     inputs = keras.Input((6,), name="features")
     x = layers.Dense(width, activation="relu", name="hidden")(inputs)
     return keras.Model(inputs, layers.Dense(3, activation="softmax", name="head")(x), name=name)
 
 
 def main() -> None:
-    """Merges two classifiers and averages what they give."""
+    """Merge two classifiers and average their outputs."""
     small, large = classifier("small", 8), classifier("large", 32)
     graph = ramet.merge([small, large], outputs=layers.Average(name="vote"), name="ensemble")
     print(graph)

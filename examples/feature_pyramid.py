@@ -10,14 +10,14 @@ import ramet
 
 
 def stage(x: Any, filters: int, name: str) -> Any:
-    """Halves the size, then adds a residual block."""
+    """Halve the size, then add a residual block."""
     x = layers.Conv2D(filters, 3, 2, "same", activation="relu", name=f"{name}_down")(x)
     y = layers.Conv2D(filters, 3, padding="same", activation="relu", name=f"{name}_conv")(x)
     return layers.Add(name=f"{name}_out")([x, y])
 
 
 def main() -> None:
-    """Extracts a model that gives a dict of feature maps."""
+    """Extract a model that returns a dict of feature maps."""
     inputs = x = keras.Input((32, 32, 3), name="image")
     for number, filters in enumerate((8, 16, 32), 1):
         x = stage(x, filters, f"stage{number}")
@@ -35,7 +35,7 @@ def main() -> None:
     assert sizes == {"fine": 16, "middle": 8, "coarse": 4}, "these are other levels"
     assert pyramid.layers[-1].name == "stage3_out", "the head is still there"
 
-    # The rest of the network, on the coarse features, gives what the whole network gives.
+    # The rest of the network, on the coarse features, computes the same as the whole network.
     rest = ramet.trace(resnet).extract(inputs="stage3_out").build()
     found = rest.predict(features["coarse"], verbose=0)
     expected = resnet.predict(image, verbose=0)

@@ -10,13 +10,13 @@ import ramet
 
 
 def conv_norm(x: Any) -> Any:
-    """Is what to look for: a convolution without bias or activation, and a batch norm."""
+    """Match a convolution without bias or activation, and a batch norm."""
     conv = ramet.any_layer(layers.Conv2D, name="conv", use_bias=False, activation="linear")
     return layers.BatchNormalization(name="norm")(conv(x))
 
 
 def one_conv(x: Any, match: dict[str, Any]) -> Any:
-    """Puts a convolution with bias there, which computes the same."""
+    """Replace both by a convolution with a bias, which computes the same."""
     conv, norm = match["conv"], match["norm"]
     gamma, beta, mean, variance = norm.get_weights()
     scale = gamma / np.sqrt(variance + norm.epsilon)
@@ -27,13 +27,13 @@ def one_conv(x: Any, match: dict[str, Any]) -> Any:
 
 
 def main() -> None:
-    """Folds the batch norms of a MobileNetV2, but for those after depthwise convolutions."""
+    """Fold the batch norms of a MobileNetV2, except those after depthwise convolutions."""
     model = keras.applications.MobileNetV2((32, 32, 3), 0.35, include_top=False, weights=None)
     rng = np.random.default_rng(0)
     for norm in ramet.trace(model).select(kind=layers.BatchNormalization).layers():
         norm.set_weights([rng.uniform(0.5, 2, w.shape) for w in norm.weights])  # as if trained
     graph = ramet.rewrite(model, conv_norm, one_conv)
-    print(f"{len(graph.journal)} edits, the first: {graph.journal[0]}")
+    print(graph.journal)
     folded = graph.build()
 
     images = rng.normal(size=(2, 32, 32, 3)).astype("float32")

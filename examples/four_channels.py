@@ -1,4 +1,4 @@
-"""From RGB to four channels, keeping the weights: a depth channel that counts for nothing yet."""
+"""From RGB to four channels, keeping the weights: a depth channel with zero weights."""
 
 import keras
 import numpy as np
@@ -7,7 +7,7 @@ import ramet
 
 
 def main() -> None:
-    """Widens the first convolution of a MobileNetV2."""
+    """Widen the first convolution of a MobileNetV2."""
     model = keras.applications.MobileNetV2(
         (32, 32, 3), alpha=0.35, weights=None, classes=10, classifier_activation=None
     )

@@ -12,7 +12,7 @@ import ramet
 
 
 def classifier() -> keras.Model:
-    """Builds a classifier around a backbone that is a model of its own."""
+    """Build a classifier around a backbone that is a nested model."""
     image = keras.Input((32, 32, 3), name="image")
     x = layers.Conv2D(8, 3, strides=2, activation="relu", name="conv1")(image)
     x = layers.Conv2D(16, 3, strides=2, activation="relu", name="conv2")(x)
@@ -23,7 +23,7 @@ def classifier() -> keras.Model:
 
 
 def main() -> None:
-    """Computes the map of the class that a classifier finds."""
+    """Compute the map of the class that a classifier predicts."""
     model = classifier()
     flat = ramet.trace(model).flatten()
     print(flat)

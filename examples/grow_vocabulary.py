@@ -8,7 +8,7 @@ import ramet
 
 
 def main() -> None:
-    """Grows a vocabulary from 100 words to 120."""
+    """Grow a vocabulary from 100 words to 120."""
     inputs = keras.Input((None,), dtype="int32", name="words")
     x = layers.Embedding(100, 16, name="embedding")(inputs)
     x = layers.GRU(16, return_sequences=True, name="gru")(x)

@@ -8,7 +8,7 @@ import ramet
 
 
 def main() -> None:
-    """Inserts Dropout after every hidden Dense of a trained model."""
+    """Insert Dropout after every hidden Dense of a trained model."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(64, 8)).astype("float32")
     y = x[:, :3].argmax(axis=1)

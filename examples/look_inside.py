@@ -1,4 +1,4 @@
-"""What does a model compute on the way? Look at any tensor, and switch units off to see.
+"""What does a model compute on the way? Look at any tensor, and switch units off.
 
 `ramet.run` gives the values at places inside a model, nested ones too, and lets a function
 see the outputs of every call, or put others in their place. The model is not changed.
@@ -12,7 +12,7 @@ import ramet
 
 
 def matcher() -> keras.Model:
-    """Builds a model that calls one encoder on two images."""
+    """Build a model that calls one encoder on two images."""
     image = keras.Input((16, 16, 3), name="image")
     x = layers.Conv2D(6, 3, activation="relu", name="conv")(image)
     x = layers.BatchNormalization(name="norm")(x)
@@ -23,7 +23,7 @@ def matcher() -> keras.Model:
 
 
 def main() -> None:
-    """Finds the channel of the encoder that counts most for a score."""
+    """Find the channel of the encoder that matters most for a score."""
     model = matcher()
     photos = list(np.random.default_rng(0).normal(size=(2, 1, 16, 16, 3)).astype("float32"))
 

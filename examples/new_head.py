@@ -1,4 +1,4 @@
-"""Transfer learning: freeze the body, put a new head on, and see which weights are fresh."""
+"""Transfer learning: freeze the body, add a new head, and see which weights are fresh."""
 
 import keras
 import numpy as np
@@ -8,7 +8,7 @@ import ramet
 
 
 def main() -> None:
-    """Gives a classifier of 10 classes a head for 3, on a frozen body."""
+    """Replace the head of a classifier of 10 classes by one for 3, on a frozen body."""
     model = keras.applications.MobileNetV2((32, 32, 3), alpha=0.35, weights=None, classes=10)
     head = layers.Dense(3, activation="softmax", name="animals")
     graph = ramet.trace(model).replace("predictions", head, weights="fresh")

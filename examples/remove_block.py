@@ -1,4 +1,4 @@
-"""Take a residual block out of a MobileNetV2, and see what the model is without it."""
+"""Remove a residual block from a MobileNetV2, and see what the model computes without it."""
 
 import keras
 import numpy as np
@@ -8,7 +8,7 @@ import ramet
 
 
 def main() -> None:
-    """Replaces the block between two sums by an identity; all other weights are kept."""
+    """Replace the block between two sums with an identity; all other weights are kept."""
     model = keras.applications.MobileNetV2(
         (32, 32, 3), alpha=0.35, weights=None, classes=10, classifier_activation=None
     )
@@ -17,7 +17,7 @@ def main() -> None:
     print(graph.journal)
     shallow = graph.build()
 
-    # A residual block whose last scale is zero adds nothing: what removing it should give.
+    # A residual block whose last scale is zero adds nothing: the same as removing it.
     silent = ramet.clone(model)
     gamma = silent.get_layer("block_5_project_BN").gamma
     gamma.assign(np.zeros(gamma.shape))

@@ -8,7 +8,7 @@ import ramet
 
 
 def main() -> None:
-    """Makes a stateful model for batches of one step out of a stateless one."""
+    """Turn a stateless model into a stateful one for batches of one step."""
     rng = np.random.default_rng(0)
     sequences = rng.normal(size=(32, 12, 3)).astype("float32")
     inputs = keras.Input((None, 3), name="sequence")
@@ -25,7 +25,7 @@ def main() -> None:
 
     sequence = sequences[:1]
     whole = keras.ops.convert_to_numpy(model(sequence))
-    # Called, since predict() of any Keras model forgets the state on JAX.
+    # Not predict(): on JAX, that of any Keras model forgets the state.
     steps = keras.ops.concatenate([stepper(sequence[:, t : t + 1]) for t in range(12)], axis=1)
     difference = np.abs(keras.ops.convert_to_numpy(steps) - whole).max()
     assert difference < 1e-5, f"step by step is not the whole sequence: {difference}"

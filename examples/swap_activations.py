@@ -8,7 +8,7 @@ import ramet
 
 
 def main() -> None:
-    """Replaces every ReLU by a hard swish; the weights are the same."""
+    """Replace every ReLU with a hard swish; the weights stay the same."""
     model = keras.applications.MobileNetV2(
         (32, 32, 3), alpha=0.35, weights=None, classes=10, classifier_activation=None
     )
@@ -17,7 +17,7 @@ def main() -> None:
 
     graph = relus.replace(lambda old: layers.Activation("hard_swish", name=old.name))
     swish = graph.build()
-    print(f"{len(graph.journal)} edits, the first: {graph.journal[0]}")
+    print(graph.journal)
 
     kinds = {type(swish.get_layer(name)).__name__ for name in relus}
     assert kinds == {"Activation"}, f"some ReLUs are left: {kinds}"

@@ -1,4 +1,4 @@
-"""Tie two layers, so that they train as one; untie them, so that each goes its own way."""
+"""Tie two layers, so that they train as one; untie them, so that each trains on its own."""
 
 import keras
 import numpy as np
@@ -8,7 +8,7 @@ import ramet
 
 
 def main() -> None:
-    """Ties the encoders of two towers, trains, unties them, and trains on."""
+    """Tie the encoders of two towers, train, untie them, and train on."""
     inputs = [keras.Input((8,), name=name) for name in ("question", "answer")]
     codes = [layers.Dense(4, name=f"encode_{each.name}")(each) for each in inputs]
     towers = keras.Model(inputs, layers.Dot(axes=1, name="score")(codes), name="towers")
