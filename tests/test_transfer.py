@@ -478,10 +478,32 @@ def test_slots_of_what_stays_are_kept():
     graph = graph.replace("b", dense(4, "b")).configure("norm", weights="grow")
     graph = graph.configure("head", weights="grow")
     # a: kernel and bias; b: new; norm: gamma and beta grown; head: kernel grown, bias gone
-    assert graph.transfer_report().optimizer == "adam: 4 slots kept, 10 new, 12 dropped"
+    words = "adam: 4 slots kept, 6 moved with their variables, 4 new, 6 dropped"
+    assert graph.transfer_report().optimizer == words
     edited = graph.build()
     assert int(array(edited.optimizer.iterations)) == int(array(model.optimizer.iterations))
     edited.fit(data, np.zeros((8, 2)), verbose=0)
+
+
+@pytest.mark.parametrize("kind", ["adam", "ema", "adagrad"])
+def test_slots_of_weights_that_grow_go_on_and_the_rest_starts(kind):
+    options = {
+        "adam": lambda: keras.optimizers.Adam(0.01),
+        "ema": lambda: keras.optimizers.SGD(0.01, use_ema=True),
+        "adagrad": lambda: keras.optimizers.Adagrad(0.01, initial_accumulator_value=0.25),
+    }
+    model, _ = trained(options[kind]())
+    edited = ramet.trace(model).configure("head", units=3, weights="grow").build()
+    old, new = (
+        {v.path.split("/")[-1]: array(v) for v in each.optimizer.variables}
+        for each in (model, edited)
+    )
+    suffix = {"adam": "velocity", "ema": "average", "adagrad": "accumulator"}[kind]
+    before, now = old[f"head_kernel_{suffix}"], new[f"head_kernel_{suffix}"]
+    assert (now[:, :2] == before).all()
+    kernel = array(edited.get_layer("head").kernel)[:, 2:]
+    start = {"adam": 0, "ema": kernel, "adagrad": 0.25}[kind]
+    assert (now[:, 2:] == start).all()
 
 
 def test_a_frozen_layer_has_no_slots():

@@ -15,3 +15,12 @@ Policy: TypeAlias = Literal["fit", "grow", "tile", "fresh"]
 """
 
 POLICIES: tuple[str, ...] = get_args(Policy)
+
+Promise: TypeAlias = Literal["exact", "equal", "inference-equal", "changed"]
+"""What an edit promises of the new model, from the strongest to the weakest.
+
+`exact`: the same bits. `equal`: the same function, up to rounding. `inference-equal`: the same
+function when called for inference; training differs. `changed`: another function.
+"""
+
+PROMISES: tuple[str, ...] = get_args(Promise)

@@ -6,7 +6,7 @@ from typing import Any
 
 from ramet import backends
 from ramet import keras_internals as internals
-from ramet.building.weights.slots import carry_slots
+from ramet.building.weights.slots import Heir, carry_slots
 from ramet.copying.handlers import Uncopyable
 from ramet.errors import CopyError, GraphError, OptionError
 
@@ -97,7 +97,7 @@ NOT_COMPILED = "none: the source is not compiled"
 
 
 def compile_alike(
-    model: Any, twin: Any, copied: Callable[[Any], Any], heirs: Mapping[int, Any] | None = None
+    model: Any, twin: Any, copied: Callable[[Any], Any], heirs: Mapping[int, Heir] | None = None
 ) -> str:
     """Compile a new model like the old one.
 

@@ -5,10 +5,12 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from ramet._arguments import check_index, check_text, shown
+from ramet._words import Promise
 from ramet.errors import OptionError
 from ramet.graph.identity import token_of
 from ramet.graph.names import brief, counted, listed
 from ramet.graph.tree import Tree, leaves, same_value
+from ramet.graph.values import Recipe, same_computation
 
 if TYPE_CHECKING:
     from ramet.graph.core import Graph
@@ -35,6 +37,8 @@ class Edit:
     """The edits of the single places, for an edit of many; empty for an edit of one."""
     gist: Gist | None = None
     """How to summarize the edit with others of the same selection."""
+    promise: Promise = "changed"
+    """What it promises of the new model."""
 
     @classmethod
     def of_many(cls, text: str, lines: Iterable[str]) -> "Edit":
@@ -253,6 +257,8 @@ class Layer(_Record):
     """The live layer that it replaced, and whose weights it takes over."""
     weights: str = "fit"
     """How it takes over weights: a `Policy`."""
+    recipe: Recipe | None = field(default=None, repr=False)
+    """The weights that the last edit computes, by role; `None` if it computes none."""
     trainable: bool | None = None
     """The `trainable` flag set by an edit; `None` if its own flag counts."""
     place: "tuple[Graph, str] | None" = field(default=None, repr=False, compare=False)
@@ -298,6 +304,7 @@ class Layer(_Record):
             and (self.token == other.token or max(self.token, other.token) < 0)
             and (self.graph is None) == (other.graph is None)
             and same_value(_plain(self.changes), _plain(other.changes))
+            and _same_recipe(self.recipe, other.recipe)
         )
 
     def detached(self) -> "Layer":
@@ -307,6 +314,7 @@ class Layer(_Record):
             origin=None,
             graph=None,
             changes=_plain(self.changes),
+            recipe=None if self.recipe is None else dict(self.recipe),
             inherits=None,
             place=None,
             earlier=None,
@@ -345,7 +353,8 @@ class Layer(_Record):
     def is_changed(self) -> bool:
         """Whether its weights are only known once the graph is built."""
         is_new = self.brought or self.inherits is not None
-        return self.changes is not None or (is_new and not self.is_complete)
+        computed = self.recipe is not None
+        return self.changes is not None or computed or (is_new and not self.is_complete)
 
     @property
     def identity(self) -> tuple[int, int]:
@@ -357,9 +366,18 @@ class Layer(_Record):
         return (
             self.identity == other.identity
             and self.changes == other.changes
+            and self.recipe is other.recipe
             and self.trainable == other.trainable
             and (self.graph is other.graph or self.edit is other.edit)
         )
+
+
+def _same_recipe(first: Recipe | None, second: Recipe | None) -> bool:
+    if first is None or second is None:
+        return first is second
+    return first.keys() == second.keys() and all(
+        same_computation(value, second[role]) for role, value in first.items()
+    )
 
 
 def _plain(changes: Mapping[str, Any] | None) -> dict[str, Any] | None:

@@ -172,6 +172,7 @@ from ramet.keras_internals.operation_names import (
     operation_names,
 )
 from ramet.keras_internals.optimizers import (
+    MOVING_AVERAGES,
     OPTIMIZER_RECORDS,
     optimizer_targets,
     trained_variables,
@@ -210,6 +211,7 @@ __all__ = [
     "LOADING_FIELDS",
     "LOOP_FIELDS",
     "MODEL_RECORDS",
+    "MOVING_AVERAGES",
     "NAMER",
     "NODE_KEYS",
     "NODE_LISTS",

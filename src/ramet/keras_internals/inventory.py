@@ -136,6 +136,7 @@ ATTRIBUTES = (
     Private("Variable", "_value", "the backend's value"),
     Private("SeedGenerator", "_initial_seed", "the state of a fresh generator"),
     Private("RandomInitializer", "_init_seed", "whether it was created with a seed"),
+    Private("Optimizer", "_model_variables_moving_average", "averages of the variables"),
     Private("Optimizer", "_var_key", "the key of a variable"),
     Private("Optimizer", "_variables", "all variables of an optimizer"),
     # Losses and metrics

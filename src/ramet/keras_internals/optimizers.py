@@ -13,6 +13,9 @@ def variable_key(optimizer: Any, variable: Any) -> Any:
 OPTIMIZER_RECORDS = frozenset({"_variables", "_trainable_variables"})
 """Lists of variables in an optimizer: its own, and those that it trains."""
 
+MOVING_AVERAGES = "_model_variables_moving_average"
+"""The slots that hold averages of the variables themselves."""
+
 
 def optimizer_targets(optimizer: Any) -> list[Any]:
     """Return the variables that an optimizer was built for."""

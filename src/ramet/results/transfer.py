@@ -8,7 +8,17 @@ from ramet._arguments import check_word
 from ramet.graph.names import brief
 from ramet.results.base import Listing, Table
 
-STATUSES = ("kept", "fitted", "moved", "grown", "cut", "brought", "fresh", "dropped")
+STATUSES = (
+    "kept",
+    "fitted",
+    "moved",
+    "grown",
+    "cut",
+    "computed",
+    "brought",
+    "fresh",
+    "dropped",
+)
 """What can become of a variable."""
 
 
@@ -22,7 +32,8 @@ class Transfer:
     """Its shape."""
     status: str
     """`kept` as it was; `fitted` from the layer before it, or from there `moved` to other
-    places, `grown` or `cut`; `brought` by a layer that has weights; `fresh`; or `dropped`."""
+    places, `grown` or `cut`; `computed` by an edit from old ones; `brought` by a layer that
+    has weights; `fresh`; or `dropped`."""
     source: str | None = None
     """Path of the variable that the value comes from, if it is another."""
     note: str | None = None

@@ -8,8 +8,11 @@ import keras
 from ramet import keras_internals as internals
 from ramet.building.growth.reader import Reader
 from ramet.building.growth.site import Site
-from ramet.building.weights.stages import Stage, staged
-from ramet.building.weights.transfer import Taken, as_kept, take_over
+from ramet.building.weights.computed import Stage, compute
+from ramet.building.weights.slots import Heir
+from ramet.building.weights.stages import as_edited, staged
+from ramet.building.weights.transfer import Moves, Taken, as_kept, take_over
+from ramet.errors import StateError
 from ramet.graph import Layer
 from ramet.results.transfer import Transfer
 from ramet.tracing.origin import live_of
@@ -50,7 +53,10 @@ class Inheritance:
         if record.brought and record.changes is None and origin.built:
             taken = (Taken(variable, "brought") for variable in layer.variables)
             self.taken |= {id(each.variable): each for each in taken}
-        if record.earlier is not None and record.weights != "fresh":
+        if record.recipe is not None:
+            self._note(compute(record, layer, self._stage), same_layer=record.changes is not None)
+            self._mark_brought(record, layer)
+        elif record.earlier is not None and record.weights != "fresh":
             self._settle_again(record, layer)
         elif record.changes is not None:
             sites = lambda: (self._old_site(origin), self.site(layer))  # noqa: E731 asked late
@@ -63,10 +69,15 @@ class Inheritance:
         elif not origin.built:
             self._note([Taken(variable, "fresh") for variable in layer.variables], same_layer=True)
 
+    def _stage(self, record: Layer) -> Stage | None:
+        """Return a changed layer as it was right after its last edit."""
+        return as_edited(record, self._builder.stages, sites=record.weights != "fit")
+
     def _settle_again(self, record: Layer, layer: Any) -> None:
         """Set the weights of a layer that was edited twice, as if built in between."""
         stage = staged(record, self._builder.stages)
         if stage is None:
+            _check_not_computed(record)
             root, policy = _merged(record)
             sites = lambda: (self._old_site(root), self.site(layer))  # noqa: E731 asked late
             self._note(take_over(root, layer, policy, sites), same_layer=record.inherits is None)
@@ -130,6 +141,7 @@ class Inheritance:
                 taken = Taken(variable, "fresh")
             source = originals.get(id(variable)) if taken is None else taken.source
             used.add(id(originals.get(id(variable)) if renewed else source))
+            used |= {id(each) for each in (() if taken is None else taken.more)}
             path = None if source is None or source.path == variable.path else source.path
             status, note = ("kept", None) if taken is None else (taken.status, taken.note)
             if status not in ("kept", "brought", "fresh") and source is not None:
@@ -142,15 +154,17 @@ class Inheritance:
                 used.add(id(variable))
                 yield Transfer(variable.path, tuple(variable.shape), "dropped")
 
-    def heirs(self, model: Any) -> dict[int, Any]:
-        """Return the new variables with the whole value of an old one, by the ids of the old."""
+    def heirs(self, model: Any) -> dict[int, Heir]:
+        """Return the new variables with elements of an old one, by the ids of the old."""
         originals = self._originals()
-        heirs: dict[int, Any] = {}
+        heirs: dict[int, Heir] = {}
         for variable in model.variables:
             taken = self.taken.get(id(variable))
             source = originals.get(id(variable)) if taken is None else taken.source
-            if source is not None and (taken is None or taken.status in ("kept", "fitted")):
-                heirs.setdefault(id(source), variable)
+            whole = taken is None or taken.status in ("kept", "fitted")
+            if source is not None and (whole or (taken is not None and taken.moves is not None)):
+                moves = None if taken is None else taken.moves
+                heirs.setdefault(id(source), Heir(variable, moves))
         return heirs
 
     def original(self, variable: Any) -> Any:
@@ -183,6 +197,24 @@ class Inheritance:
         return variables
 
 
+def _check_not_computed(record: Layer) -> None:
+    """Check that no earlier edit of a layer computed weights, which would be lost.
+
+    Raises:
+        StateError: If one did.
+    """
+    earlier = record.earlier
+    while earlier is not None:
+        if earlier.recipe is not None:
+            message = (
+                f"the weights of '{record.name}' ({record.kind}) were computed by an edit "
+                f"({earlier.edit}), and the graph cannot be built there; build it and trace the "
+                "model before you edit that layer again"
+            )
+            raise StateError(message)
+        earlier = earlier.earlier
+
+
 def _merged(record: Layer) -> tuple[Any, str]:
     """Return the first source of a layer's weights, and the widest policy of all its edits."""
     policies: list[str] = []
@@ -204,9 +236,20 @@ def _composed(stage: Stage, taken: Taken) -> Taken:
         return taken
     before = stage.taken.get(id(taken.source))
     if before is None:
-        return Taken(taken.variable, taken.status, stage.original(taken.source) or taken.source)
+        original = stage.original(taken.source)
+        source = taken.source if original is None else original
+        return Taken(taken.variable, taken.status, source, moves=taken.moves)
     if before.status in ("fresh", "brought"):
         return Taken(taken.variable, before.status, note=before.note)
     same = taken.status in ("kept", "fitted")
     status = before.status if same and before.status != "kept" else taken.status
-    return Taken(taken.variable, status, before.source, taken.note)
+    if before.status == "computed":
+        return Taken(taken.variable, "computed", before.source, taken.note, more=before.more)
+    moves = _chained(before.moves, taken.moves)
+    return Taken(taken.variable, status, before.source, taken.note, moves)
+
+
+def _chained(first: Moves | None, second: Moves | None) -> Moves | None:
+    if first is None or second is None:
+        return first or second
+    return lambda array: second(first(array))

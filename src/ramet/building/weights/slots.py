@@ -5,26 +5,39 @@ from dataclasses import dataclass
 from typing import Any
 
 import keras
+import numpy as np
 
 from ramet import keras_internals as internals
-from ramet.backends.values import copy_value
+from ramet.backends.values import copy_value, to_numpy
+from ramet.building.weights.transfer import Moves
 from ramet.tracing.failures import check_alive
+
+
+@dataclass(frozen=True)
+class Heir:
+    """A new variable with elements of an old one."""
+
+    variable: Any
+    """The new variable."""
+    moves: Moves | None = None
+    """How the elements moved; `None` if it has the whole value."""
 
 
 @dataclass
 class _Count:
     kept: int = 0
+    moved: int = 0
     new: int = 0
     dropped: int = 0
 
 
-def carry_slots(old: Any, new: Any, heirs: Mapping[int, Any], variables: list[Any]) -> str:
+def carry_slots(old: Any, new: Any, heirs: Mapping[int, Heir], variables: list[Any]) -> str:
     """Copy the slots of an old optimizer for variables that a new model goes on with.
 
     Args:
         old: The optimizer of the old model.
         new: That of the new one, not built.
-        heirs: The new variables with the values of old ones, by the ids of those.
+        heirs: The new variables with elements of old ones, by the ids of those.
         variables: The variables that the new one trains.
 
     Returns:
@@ -48,7 +61,11 @@ def carry_slots(old: Any, new: Any, heirs: Mapping[int, Any], variables: list[An
         _carry_numbers(before, now)
         _carry_lists(before, now, heirs, count)
     words = f"{name}: {count.kept} slots kept"
-    for word, number in (("new", count.new), ("dropped", count.dropped)):
+    for word, number in (
+        ("moved with their variables", count.moved),
+        ("new", count.new),
+        ("dropped", count.dropped),
+    ):
         words += f", {number} {word}" if number else ""
     return words
 
@@ -91,23 +108,52 @@ def _carry_numbers(old: Any, new: Any) -> None:
             numbers[name].assign(copy_value(value.value))
 
 
-def _carry_lists(old: Any, new: Any, heirs: Mapping[int, Any], count: _Count) -> None:
+def _carry_lists(old: Any, new: Any, heirs: Mapping[int, Heir], count: _Count) -> None:
     places = {id(v): i for i, v in enumerate(internals.optimizer_targets(new))}
     olds = internals.optimizer_targets(old)
-    targets = [places.get(id(heirs.get(id(variable)))) for variable in olds]
+    targets = [(each, heirs.get(id(each))) for each in olds]
     for name, slots in slots_of(old).items():
         new_slots: list[Any] = vars(new)[name]
-        kept = 0
-        for slot, place in zip(slots, targets, strict=True):
+        carried = 0
+        if name == internals.MOVING_AVERAGES:
+            _start_averages(new, new_slots)
+        for slot, (variable, heir) in zip(slots, targets, strict=True):
             if slot is None:
                 continue
-            heir = None if place is None else new_slots[place]
-            if heir is None or tuple(heir.shape) != tuple(slot.shape):
+            place = None if heir is None else places.get(id(heir.variable))
+            new_slot = None if place is None else new_slots[place]
+            if heir is None or new_slot is None or not _carry(slot, new_slot, variable, heir):
                 count.dropped += 1
                 continue
-            internals.keep_layout(slot, heir)
-            check_alive(slot)
-            heir.assign(copy_value(slot.value))
-            kept += 1
-        count.kept += kept
-        count.new += sum(slot is not None for slot in new_slots) - kept
+            carried += 1
+            if heir.moves is None:
+                count.kept += 1
+            else:
+                count.moved += 1
+        count.new += sum(slot is not None for slot in new_slots) - carried
+
+
+def _start_averages(optimizer: Any, averages: list[Any]) -> None:
+    """Let averages of variables start at the variables, as Keras does in the first step."""
+    for variable, average in zip(internals.optimizer_targets(optimizer), averages, strict=True):
+        if average is not None:
+            average.assign(copy_value(variable.value))
+
+
+def _carry(slot: Any, new_slot: Any, variable: Any, heir: Heir) -> bool:
+    """Copy one slot, its elements moved like those of its variable; return whether it fits."""
+    shapes = tuple(slot.shape), tuple(new_slot.shape)
+    check_alive(slot)
+    if heir.moves is None:
+        if shapes[0] != shapes[1]:
+            return False
+        internals.keep_layout(slot, new_slot)
+        new_slot.assign(copy_value(slot.value))
+        return True
+    if (tuple(variable.shape), tuple(heir.variable.shape)) != shapes:
+        return False
+    internals.keep_layout(slot, new_slot)
+    values = to_numpy(slot)
+    was_there = heir.moves(np.ones(shapes[0], bool))
+    new_slot.assign(np.where(was_there, heir.moves(values), to_numpy(new_slot)))
+    return True

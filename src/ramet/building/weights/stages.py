@@ -6,34 +6,16 @@ what it would be if the graph were built after the first.
 """
 
 import dataclasses
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
 
 from ramet import keras_internals as internals
-from ramet.building.growth.site import Site
 from ramet.building.reconfigure import reconfigured
-from ramet.building.weights.transfer import Taken, as_kept, take_over
+from ramet.building.weights.computed import Stage, compute
+from ramet.building.weights.transfer import as_kept, take_over
 from ramet.graph import Graph, Layer, Ref
 from ramet.graph.edits.stale import ready_to_build
 from ramet.graph.locate import calls_of_layer
 from ramet.graph.reach import unsettled_calls
 from ramet.tracing.origin import Live
-
-
-@dataclass(frozen=True)
-class Stage:
-    """A layer as it was between two edits."""
-
-    layer: Any
-    """The live layer, built."""
-    site: Site | None = None
-    """Its inputs; `None` if they are those of the layer that it comes from."""
-    taken: dict[int, Taken] = field(default_factory=dict[int, Taken])
-    """What became of its variables, by their ids."""
-    original: Callable[[Any], Any] = lambda variable: variable
-    """Returns the variable of the traced model that a variable is a copy of."""
-
 
 Stages = dict[tuple[int, bool], "Stage | None"]
 """The stages so far, by the ids of layer records and whether the inputs are known."""
@@ -69,14 +51,14 @@ def as_edited(record: Layer, stages: Stages, *, sites: bool) -> Stage | None:
         graph, key = record.place
         graph = graph.changed(layers=graph.parts("layers") | {key: record})
         try:
-            alone = None if sites else _alone(graph, key)
+            alone = None if sites else _alone(graph, key, stages)
             stages[place] = alone or _built(graph, key, stages)
         except Exception:  # noqa: BLE001 a user layer may raise anything
             stages[place] = None
     return stages.get(place)
 
 
-def _alone(graph: Graph, key: str) -> Stage | None:
+def _alone(graph: Graph, key: str, stages: Stages) -> Stage | None:
     """Re-create a layer without its graph, if everything above it is as it was traced."""
     record = graph.layers[key]
     shapes = internals.build_shapes(record.origin)
@@ -89,7 +71,11 @@ def _alone(graph: Graph, key: str) -> Stage | None:
     layer = reconfigured(record, sizes=True)
     with internals.untouched_names():
         layer.build(**shapes)
-    taken = as_kept(take_over(record.origin, layer, record.weights))
+    if record.recipe is None:
+        transfers = take_over(record.origin, layer, record.weights)
+    else:
+        transfers = compute(record, layer, lambda each: as_edited(each, stages, sites=False))
+    taken = as_kept(transfers)
     return Stage(layer, taken={id(each.variable): each for each in taken})
 
 

@@ -6,8 +6,8 @@ mean the same: the kernel of an LSTM is not the kernel of a GRU, whatever its sh
 """
 
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
 from typing import Any
 
 import keras
@@ -22,6 +22,9 @@ from ramet.building.weights.roles import Held, held_by, labelled, paired
 from ramet.errors import StateError
 from ramet.tracing.failures import check_alive
 
+Moves = Callable[[Any], Any]
+"""Returns what an array like a variable becomes when that variable moves; zeros where it grows."""
+
 
 @dataclass(frozen=True)
 class Taken:
@@ -30,18 +33,28 @@ class Taken:
     variable: Any
     """The variable."""
     status: str
-    """`kept`, `fitted`, `moved`, `grown`, `cut`, `brought` or `fresh`."""
+    """`kept`, `fitted`, `moved`, `grown`, `cut`, `computed`, `brought` or `fresh`."""
     source: Any = None
     """The variable that its value comes from."""
     note: str | None = None
     """Why the value of a variable with the same role was not taken over."""
+    moves: Moves | None = None
+    """How its elements moved, if they did: the slots of an optimizer move alike."""
+    more: tuple[Any, ...] = ()
+    """Other variables that it was computed from."""
 
 
 Sites = Callable[[], tuple[Site, Site]]
 """Returns the old layer and the new one in their places, with their inputs."""
 
 
-def take_over(source: Any, twin: Any, policy: str, sites: Sites | None = None) -> list[Taken]:
+def take_over(
+    source: Any,
+    twin: Any,
+    policy: str,
+    sites: Sites | None = None,
+    without: Collection[tuple[str, ...]] = (),
+) -> list[Taken]:
     """Assign the values of an old layer's variables to a new one's, as a policy allows.
 
     Args:
@@ -49,6 +62,7 @@ def take_over(source: Any, twin: Any, policy: str, sites: Sites | None = None) -
         twin: The new one, built.
         policy: One of `ramet._words.POLICIES`.
         sites: Returns both in their places; called only if weights are to grow.
+        without: The roles of variables that stay as they are.
 
     Returns:
         What became of each variable of the new layer: `fitted`, `moved`, `grown`, `cut` or
@@ -63,7 +77,11 @@ def take_over(source: Any, twin: Any, policy: str, sites: Sites | None = None) -
     _check_lora(source, twin)
     growing = policy not in ("fit", "fresh") and sites is not None
     transfer = _Transfer(twin, policy, sites() if growing and sites else None, source)
-    done = [transfer.of(new, old) for new, old in paired(source, twin)]
+    done = [
+        transfer.of(new, old)
+        for new, old in paired(source, twin)
+        if (*new.path, new.name) not in without
+    ]
     for taken in done:
         if taken.source is not None and source.trainable and not taken.source.trainable:
             taken.variable.trainable = False
@@ -74,10 +92,7 @@ def take_over(source: Any, twin: Any, policy: str, sites: Sites | None = None) -
 
 def as_kept(transfers: list[Taken]) -> list[Taken]:
     """Return what a layer took over from itself: values that fit are `kept`."""
-    return [
-        Taken(each.variable, "kept", each.source) if each.status == "fitted" else each
-        for each in transfers
-    ]
+    return [replace(each, status="kept") if each.status == "fitted" else each for each in transfers]
 
 
 def _check_lora(source: Any, twin: Any) -> None:
@@ -116,6 +131,10 @@ def meanings(site: Site) -> dict[tuple[str, ...], Meaning]:
     return by_path
 
 
+def _moves(shape: tuple[int, ...], maps: list[np.ndarray]) -> Moves:
+    return lambda array: overlaid(np.zeros(shape, array.dtype), array, maps)
+
+
 class _Transfer:
     """The transfer of one layer's variables."""
 
@@ -148,10 +167,11 @@ class _Transfer:
         else:
             values = to_numpy(variable), to_numpy(source)
             variable.assign(overlaid(*values, maps))
+        moves = None if maps is None else _moves(shapes[1], maps)
         if shapes[0] == shapes[1]:
-            return Taken(variable, "fitted" if maps is None else "moved", source)
+            return Taken(variable, "fitted" if maps is None else "moved", source, moves=moves)
         grown = any(now > before for before, now in zip(*shapes, strict=True))
-        return Taken(variable, "grown" if grown else "cut", source)
+        return Taken(variable, "grown" if grown else "cut", source, moves=moves)
 
     def _means_the_same(self, old: Held, new: Held) -> bool:
         """Whether two variables of one role mean the same."""

@@ -151,6 +151,7 @@ def configure_layer(graph: "Graph", path: str, changes: Mapping[str, Any], weigh
             record,
             changes=merged,
             weights=weights,
+            recipe=None,
             place=(target, key),
             earlier=_earlier(target, key),
             edit=edit,
