@@ -100,6 +100,8 @@ def specimens() -> dict[str, object]:
         compiled.build(outputs, outputs)
     normalization = layers.Normalization()
     normalization.build((None, 4))
+    optimizer = keras.optimizers.Adam(use_ema=True)
+    optimizer.build(dense.trainable_variables)
     return {
         "CompileLoss": loss,
         "CompileMetrics": metrics,
@@ -114,7 +116,7 @@ def specimens() -> dict[str, object]:
         "MultiHeadAttention": attention,
         "Normalization": normalization,
         "Operation": Add(),
-        "Optimizer": keras.optimizers.Adam(),
+        "Optimizer": optimizer,
         "RandomInitializer": keras.initializers.RandomNormal(),
         "SeedGenerator": keras.random.SeedGenerator(1),
         "ShapedLayer": layers.Dense(1, input_shape=(2,)),
