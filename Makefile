@@ -48,6 +48,15 @@ define make_venv
 	"$$python" -m venv $(1)
 endef
 
+# $(call install,FOLDER,ARGUMENTS): install packages, one line for each as it comes; the rest is in a log.
+define install
+	@$(1)/bin/python -m pip install --progress-bar off -c constraints.txt $(2) 2>&1 | tee $(1)/install.log | awk '\
+	    /^ *(Downloading|Using cached)/ && !/metadata/ { sub(/^ *(Downloading|Using cached) (.*\/)?/, ""); say($$0) } \
+	    /^ *(Building|Installing)/ { say(substr($$0, 1, 70) " ...") } \
+	    function say(text) { print "  " text; fflush() }' \
+	    || { grep -v ^WARNING $(1)/install.log | tail -n 20 >&2; exit 1; }
+endef
+
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
@@ -120,10 +129,10 @@ clean: ## remove environments, caches and build products
 # The stamps make an environment again when what it is made from has changed.
 $(VENV)/.stamp: $(MADE_FROM)
 	$(call make_venv,$(VENV))
-	$(VENV)/bin/python -m pip install -qq -c constraints.txt -e '.[dev,show,jax,torch]' tensorflow-cpu
+	$(call install,$(VENV),-e '.[dev,show,jax,torch]' tensorflow-cpu)
 	@touch $@
 
 $(DEMO_VENV)/.stamp: $(MADE_FROM)
 	$(call make_venv,$(DEMO_VENV))
-	$(DEMO_VENV)/bin/python -m pip install -qq -c constraints.txt -e '.[jax]'
+	$(call install,$(DEMO_VENV),-e '.[jax]')
 	@touch $@

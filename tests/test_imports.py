@@ -165,3 +165,45 @@ assert backends & {*sys.modules} == before
 """
     done = process(code, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
+
+
+WITHOUT = """
+import os, sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name in {missing}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Missing())
+import importlib.util
+found = importlib.util.find_spec
+importlib.util.find_spec = lambda name: None if name in {missing} else found(name)
+import ramet
+try:
+    ramet.clone
+except ramet.RametError as error:
+    print(type(error).__name__, error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("missing", "backend", "advice"),
+    [
+        (("tensorflow",), None, "set to run on 'tensorflow', which is not installed; installed: "),
+        (("tensorflow",), None, "Set the environment variable KERAS_BACKEND=jax before Keras is"),
+        (("jax", "torch"), "jax", "KERAS_BACKEND=tensorflow before"),
+        (("jax", "torch", "tensorflow"), "torch", "none is installed; install one of jax, tens"),
+    ],
+)
+def test_a_backend_that_is_not_installed_is_one_sentence(missing, backend, advice, tmp_path):
+    chosen = {} if backend is None else {"KERAS_BACKEND": backend}
+    settings = {**chosen, "KERAS_HOME": str(tmp_path)}
+    kept = os.environ.pop("KERAS_BACKEND", None)
+    try:
+        done = process(WITHOUT.format(missing=missing), cwd=tmp_path, **settings)
+    finally:
+        if kept is not None:
+            os.environ["KERAS_BACKEND"] = kept
+    assert done.stdout.startswith("ExtraError Keras "), done.stderr
+    assert advice in done.stdout

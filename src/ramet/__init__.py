@@ -8,9 +8,10 @@ Names are imported on first use, so `import ramet` is fast and does not import K
 """
 
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from ramet.errors import RametError
+from ramet.errors import ExtraError, RametError
 
 if TYPE_CHECKING:  # the same names as in `_HOMES`, for type checkers
     from ramet._clone import clone, clone_model, clones
@@ -43,6 +44,8 @@ __all__ = [
     "trace",
     "verify",
 ]
+
+_BACKENDS = ("jax", "tensorflow", "torch")
 
 _MODULES = ("errors", "files", "graph", "results")
 """The public modules."""
@@ -88,14 +91,42 @@ def __getattr__(name: str) -> Any:
     if name == "__version__":
         return _version()
     if name in _MODULES:
-        return import_module(f"ramet.{name}")
+        return _imported(f"ramet.{name}")
     home = _HOMES.get(name) or _HIDDEN.get(name)
     if home is None:
         message = f"module 'ramet' has no attribute '{name}'"
         raise AttributeError(message)
-    value = getattr(import_module(home), name)
+    value = getattr(_imported(home), name)
     globals()[name] = value
     return value
+
+
+def _imported(module: str) -> ModuleType:
+    """Import a module; if the backend of Keras is not installed, say which are."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name not in _BACKENDS:
+            raise
+        raise ExtraError(_advice(error.name)) from error
+
+
+def _advice(missing: str) -> str:
+    """Return what to do about a backend that Keras wants and that is not installed."""
+    from importlib.util import find_spec  # noqa: PLC0415 only needed for the message
+
+    installed = [name for name in _BACKENDS if find_spec(name) is not None]
+    if not installed:
+        return (
+            f"Keras needs a backend, and none is installed; install one of {', '.join(_BACKENDS)}, "
+            "for example with: pip install 'ramet[jax]'"
+        )
+    one = installed[0]
+    return (
+        f"Keras is set to run on '{missing}', which is not installed; installed: "
+        f"{', '.join(installed)}. Set the environment variable KERAS_BACKEND={one} before Keras is "
+        f'imported (or "backend": "{one}" in ~/.keras/keras.json)'
+    )
 
 
 def __dir__() -> list[str]:
