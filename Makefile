@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test check matrix hunt mutants bench clean
+.PHONY: help demo test check matrix hunt mutants bench release-check clean
 
 # The interpreter that makes the virtual environments; the first that is new enough is taken.
 PYTHON ?=
@@ -58,7 +58,7 @@ define install
 endef
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(DEMO_VENV)/.stamp ## clone a model and prove it, with JAX on the CPU
 	@KERAS_BACKEND=jax $(DEMO_VENV)/bin/python examples/demo.py
@@ -120,6 +120,9 @@ mutants: $(VENV)/.stamp ## measure how many small faults in the code the tests n
 
 bench: $(VENV)/.stamp ## compare the times of copying models on every backend
 	$(VENV)/bin/python -m benchmarks --backends $(BACKENDS) $(if $(QUICK),--quick) $(ARGS)
+
+release-check: $(VENV)/.stamp ## build and check what a release uploads, without uploading it
+	$(VENV)/bin/python tests/release.py $(ARGS)
 
 clean: ## remove environments, caches and build products
 	rm -f src/ramet/copying/_core.*.so
