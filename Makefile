@@ -3,7 +3,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test check matrix hunt mutants bench release-check clean
+.PHONY: help demo test check matrix hunt mutants bench docs release-check clean
 
 # The interpreter that makes the virtual environments; the first that is new enough is taken.
 PYTHON ?=
@@ -120,6 +120,10 @@ mutants: $(VENV)/.stamp ## measure how many small faults in the code the tests n
 
 bench: $(VENV)/.stamp ## compare the times of copying models on every backend
 	$(VENV)/bin/python -m benchmarks --backends $(BACKENDS) $(if $(QUICK),--quick) $(ARGS)
+
+# The theme announces its successor at length.
+docs: $(VENV)/.stamp ## build the documentation into build/docs; broken links and missing docstrings fail
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/python -m mkdocs build --strict --quiet
 
 release-check: $(VENV)/.stamp ## build and check what a release uploads, without uploading it
 	$(VENV)/bin/python tests/release.py $(ARGS)
