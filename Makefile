@@ -31,6 +31,9 @@ MADE_FROM := pyproject.toml constraints.txt src/ramet/copying/_core.c src/ramet/
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
+comma := ,
+space := $() $()
+
 # $(call make_venv,FOLDER): a new, empty virtual environment from a Python that is new enough.
 define make_venv
 	@python=""; \
@@ -48,9 +51,10 @@ define make_venv
 	"$$python" -m venv $(1)
 endef
 
-# $(call install,FOLDER,ARGUMENTS): install packages, one line for each as it comes; the rest is in a log.
+# $(call install,FOLDER,EXTRAS): install ramet with extras, one line for each package; the rest is in a log.
+# The commas between extras are written as spaces, since make splits arguments at commas.
 define install
-	@$(1)/bin/python -m pip install --progress-bar off -c constraints.txt $(2) 2>&1 | tee $(1)/install.log | awk '\
+	@$(1)/bin/python -m pip install --progress-bar off -c constraints.txt -e '.[$(subst $(space),$(comma),$(2))]' $(3) 2>&1 | tee $(1)/install.log | awk '\
 	    /^ *(Downloading|Using cached)/ && !/metadata/ { sub(/^ *(Downloading|Using cached) (.*\/)?/, ""); say($$0) } \
 	    /^ *(Building|Installing)/ { say(substr($$0, 1, 70) " ...") } \
 	    function say(text) { print "  " text; fflush() }' \
@@ -136,10 +140,10 @@ clean: ## remove environments, caches and build products
 # The stamps make an environment again when what it is made from has changed.
 $(VENV)/.stamp: $(MADE_FROM)
 	$(call make_venv,$(VENV))
-	$(call install,$(VENV),-e '.[dev,show,jax,torch]' tensorflow-cpu)
+	$(call install,$(VENV),dev show jax torch,tensorflow-cpu)
 	@touch $@
 
 $(DEMO_VENV)/.stamp: $(MADE_FROM)
 	$(call make_venv,$(DEMO_VENV))
-	$(call install,$(DEMO_VENV),-e '.[jax]')
+	$(call install,$(DEMO_VENV),jax)
 	@touch $@
