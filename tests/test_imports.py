@@ -128,7 +128,15 @@ PUBLIC = {
 
 def test_few_names_are_public():
     assert {*ramet.__all__} == PUBLIC
-    assert {*dir(ramet)} == PUBLIC | {"errors", "files", "graph", "results", "__version__"}
+    assert {*dir(ramet)} == PUBLIC | {
+        "adapt",
+        "compress",
+        "errors",
+        "files",
+        "graph",
+        "results",
+        "__version__",
+    }
     assert all(getattr(ramet, name) is not None for name in dir(ramet))
 
 

@@ -47,7 +47,7 @@ __all__ = [
 
 _BACKENDS = ("jax", "tensorflow", "torch")
 
-_MODULES = ("errors", "files", "graph", "results")
+_MODULES = ("adapt", "compress", "errors", "files", "graph", "results")
 """The public modules."""
 
 _HOMES = {

@@ -1,0 +1,1 @@
+"""Fine-tuning: adapters, merging, quantization and precision, on the layers that you name."""

@@ -1,0 +1,1 @@
+"""Smaller and faster models, and larger ones: edits of channels, with a promise each."""
