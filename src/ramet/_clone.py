@@ -67,6 +67,12 @@ def clone(
         StateError: If there are no weights to copy or share yet, the initializer of a
             weight is unknown, or the model is being trained by another thread.
         CopyError: If a layer holds something that cannot be copied.
+
+    Examples:
+        >>> twin = ramet.clone(model)
+        >>> bool(ramet.verify(model, twin))
+        True
+        >>> member = ramet.clone(model, weights="fresh", seed=7)
     """
     check_options(weights, seed, name)
     if _is_graph(model):
@@ -99,6 +105,11 @@ def clones(model: Any, n: int, *, weights: Weights = "copy", seed: int | None = 
 
     Raises:
         OptionError: If `n` is not a number of copies; and whatever `clone` raises.
+
+    Examples:
+        >>> ensemble = ramet.clones(model, 3, weights="fresh", seed=7)
+        >>> [member.name for member in ensemble]
+        ['classifier', 'classifier', 'classifier']
     """
     check_options(weights, seed, None)
     check_count(n, "n must be a number of copies", _MOST)
@@ -148,6 +159,11 @@ def clone_model(
         OptionError: If functions or inputs are passed for a model that has no
             graph, or the inputs do not fit.
         GraphError: If a new layer lacks an output that is used.
+
+    Examples:
+        >>> twin = ramet.clone_model(model)  # with fresh weights, as in Keras
+        >>> twin.get_layer("conv") is model.get_layer("conv")
+        False
     """
     check_model(model)
     _check_functions(clone_function, call_function)

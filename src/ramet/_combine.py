@@ -35,6 +35,13 @@ def merge(
 
     Raises:
         GraphError: If inputs cannot be shared because their shapes differ.
+
+    Examples:
+        >>> first, second = ramet.clones(model, 2, weights="fresh", seed=1)
+        >>> second.name = "other"
+        >>> ensemble = ramet.merge([first, second], outputs=layers.Average()).build()
+        >>> ensemble.output_shape
+        (None, 3)
     """
     return combine.merge(_graphs(models), inputs, outputs, name)
 
@@ -51,6 +58,11 @@ def chain(*models: Any, name: str | None = None) -> Graph:
 
     Raises:
         GraphError: If a model has another number of outputs than the next has inputs.
+
+    Examples:
+        >>> head = keras.Sequential([keras.Input((3,)), layers.Softmax()], name="softmax")
+        >>> ramet.chain(model, head).build().output_shape
+        (None, 3)
     """
     return combine.chain(_graphs(models), name)
 

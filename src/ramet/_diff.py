@@ -33,6 +33,11 @@ def diff(first: Any, second: Any, *, weights: bool = True) -> Diff:
     Raises:
         ModelError: If either is not a model, or has no graph.
         FileError: If a file does not hold a model that can be loaded safely.
+
+    Examples:
+        >>> edited = ramet.trace(model).rename({"head": "logits"}).build()
+        >>> print(ramet.diff(model, edited).title)
+        classifier and classifier: 1 renamed
     """
     check_flag(weights, "weights")
     models = [load(each) if isinstance(each, (str, Path)) else each for each in (first, second)]

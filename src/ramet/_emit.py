@@ -54,6 +54,13 @@ def emit(model: Any, *, names: Literal["given", "exact"] = "given", check: bool 
         SourceError: If a layer cannot be written as source, a layer has the name that Keras
             gives to an operation (`names="exact"` allows that), or the source was checked
             and creates other weights than the model has.
+
+    Examples:
+        >>> source = ramet.emit(model)
+        >>> "def build_model()" in source
+        True
+        >>> source.ok  # nothing is missing from it
+        True
     """
     check_word(names, "names", NAMES)
     check_flag(check, "check")

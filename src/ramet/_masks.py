@@ -31,6 +31,13 @@ def masks(model: Any) -> MaskFlow:
 
     Raises:
         ModelError: If it is not a model, or has no graph.
+
+    Examples:
+        >>> tokens = keras.Input((None,), dtype="int32", name="tokens")
+        >>> words = layers.Embedding(100, 8, mask_zero=True, name="words")(tokens)
+        >>> tagger = keras.Model(tokens, layers.LSTM(4, name="lstm")(words), name="tagger")
+        >>> ramet.masks(tagger).ok
+        True
     """
     graph = settled(model)
     flow = Flow()

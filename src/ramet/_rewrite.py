@@ -35,6 +35,14 @@ def any_layer(
         name: Name in the pattern, by which a replacement finds the layer in `match`.
         **constraints: Arguments that the layer must have, in any form that its
             constructor accepts.
+
+    Examples:
+        >>> narrow = ramet.any_layer(layers.Conv2D, filters=4)
+        >>> graph = ramet.rewrite(
+        ...     model,
+        ...     lambda x: layers.ReLU()(layers.BatchNormalization()(narrow(x))),
+        ...     lambda x: layers.Conv2D(4, 3, padding="same", activation="relu")(x),
+        ... )
     """
     if name is not None:
         check_name(name, "name")
@@ -93,6 +101,15 @@ def rewrite(
         GraphError: If the pattern matches nowhere, or the replacement returns another
             number of tensors.
         OptionError: If the pattern is not a function, or fits no tensor of the graph.
+
+    Examples:
+        >>> graph = ramet.rewrite(
+        ...     model,
+        ...     lambda x: layers.ReLU()(layers.BatchNormalization()(x)),
+        ...     lambda x: layers.LeakyReLU()(layers.LayerNormalization()(x)),
+        ... )
+        >>> "norm" in graph.layers
+        False
     """
     check_flag(explain, "explain")
     check_flag(missing_ok, "missing_ok")

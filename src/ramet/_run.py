@@ -63,6 +63,12 @@ def run(
         StateError: If the model has no weights yet.
         GraphError: If a place is not in the graph, is ambiguous, or is not computed.
         OptionError: If a place is not a name, or `each` returns something that does not fit.
+
+    Examples:
+        >>> images = np.ones((2, 8, 8, 3), "float32")
+        >>> values = ramet.run(model, images, at=["relu", "pool"])
+        >>> [tuple(value.shape) for value in values]
+        [(2, 8, 8, 4), (2, 4)]
     """
     if each is not None:
         check_function(each, "each", 2, "a place and its outputs")

@@ -41,6 +41,9 @@ def show(model: Any, other: Any = None, *, to: str | os.PathLike[str] | None = N
         OptionError: If `to` has another suffix.
         ExtraError: If a file is to be written and igraph is not installed.
         FileError: If the file cannot be written.
+
+    Examples:
+        >>> ramet.show(model, to="model.html")
     """
     suffix = "" if to is None else _suffix(to)
     if to is None:

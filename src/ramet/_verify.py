@@ -96,6 +96,14 @@ def verify(  # noqa: PLR0913 each is an option of its own
         FileError: If a file does not hold a model that can be loaded safely.
         OptionError: If an option has an invalid value, or both models fail on the given
             inputs.
+
+    Examples:
+        >>> report = ramet.verify(model, ramet.clone(model))
+        >>> report.ok
+        True
+        >>> other = ramet.clone(model, weights="fresh", seed=1)
+        >>> print(ramet.verify(model, other).title)
+        classifier and classifier: different
     """
     aspects = checked_aspects(only)
     check_seed(seed)

@@ -45,6 +45,10 @@ def load(
 
     Raises:
         FileError: If it is not a model file, needs `trust`, or cannot be loaded by Keras.
+
+    Examples:
+        >>> model.save("model.keras")
+        >>> again = ramet.files.load("model.keras")
     """
     path = checked_path(path, "path")
     check_flag(trust, "trust")

@@ -31,6 +31,10 @@ def save(
 
     Raises:
         FileError: If the file exists, or cannot be written.
+
+    Examples:
+        >>> ramet.files.save(model, "model.keras")
+        >>> ramet.files.save(model, "model.keras", force=True)
     """
     path = checked_path(path, "path")
     check_target(path, suffixes=ARCHIVE_SUFFIXES, force=force, sources=sources)
@@ -43,7 +47,11 @@ def save(
 def save_text(
     text: str, path: str | Path, *, force: bool = False, sources: Sequence[str | Path] = ()
 ) -> None:
-    """Write a text atomically, as `save` does; the file may have any suffix."""
+    """Write a text atomically, as `save` does; the file may have any suffix.
+
+    Examples:
+        >>> ramet.files.save_text(ramet.emit(model), "model.py")
+    """
     check_text(text, "text")
     path = checked_path(path, "path")
     check_target(path, force=force, sources=sources)
@@ -61,6 +69,10 @@ def check_target(
 
     Raises:
         FileError: If it cannot.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> ramet.files.check_target(Path("new.keras"), suffixes=(".keras",))
     """
     path = checked_path(path, "path")
     check_flag(force, "force")

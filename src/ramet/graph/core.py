@@ -38,6 +38,11 @@ class Graph(Editable):
 
     Raises:
         GraphError: If a reference leads nowhere or the calls form a cycle.
+
+    Examples:
+        >>> graph = ramet.trace(model)
+        >>> print(graph.calls["head"].layer, graph.layers["head"].kind)
+        head Dense
     """
 
     name: str
@@ -64,13 +69,23 @@ class Graph(Editable):
         object.__setattr__(self, "calls", MappingProxyType(calls))
 
     def parts(self, which: str) -> dict[str, Any]:
-        """Return a copy of the layers or calls that can be changed."""
+        """Return a copy of the layers or calls that can be changed.
+
+        Examples:
+            >>> sorted(ramet.trace(model).parts("layers"))[:2]
+            ['conv', 'drop']
+        """
         # The proxy's own copy is faster than `dict(proxy)`.
         check_word(which, "which", ("layers", "calls"))
         return getattr(self, which).copy()
 
     def changed(self, **fields: Any) -> "Graph":
-        """Return a graph with some fields replaced, without checking it: they are known to fit."""
+        """Return a graph with some fields replaced, without checking it: they are known to fit.
+
+        Examples:
+            >>> ramet.trace(model).changed(name="other").name
+            'other'
+        """
         for name in fields.keys() - vars(self).keys():
             raise OptionError(f"a Graph has no field '{name}'{did_you_mean(name, [*vars(self)])}")
         check_fields(self.name, fields)
@@ -101,6 +116,11 @@ class Graph(Editable):
         """Yield this graph and all nested ones, each model once, outer ones first.
 
         Costs O(layers), at any depth of nesting.
+
+        Examples:
+            >>> outer = keras.Sequential([keras.Input((8, 8, 3)), model], name="outer")
+            >>> [visit.prefix for visit in ramet.trace(outer).walk()]
+            ['', 'classifier/']
         """
         return walk(self)
 
@@ -123,6 +143,10 @@ class Graph(Editable):
         Args:
             derived: Whether to include the masks that Keras filled in, and the calls that
                 compute them.
+
+        Examples:
+            >>> "conv" in ramet.trace(model).text()
+            True
         """
         check_flag(derived, "derived")
         return graph_text(self, derived=derived)
@@ -147,5 +171,10 @@ class Graph(Editable):
             OptionError: If an option has an invalid value.
             StateError: If the initializer of a weight is not known.
             CopyError: If a layer holds something that cannot be copied.
+
+        Examples:
+            >>> smaller = ramet.trace(model).remove("drop").build()
+            >>> "drop" in [layer.name for layer in smaller.layers]
+            False
         """
         return self.live_origin().build(self, weights=weights, seed=seed, name=name)

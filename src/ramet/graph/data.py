@@ -29,7 +29,13 @@ class Gist(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Edit:
-    """One entry of the journal: what was done to a graph."""
+    """One entry of the journal: what was done to a graph.
+
+    Examples:
+        >>> (edit,) = ramet.trace(model).remove("drop").journal
+        >>> edit.text
+        "remove 'drop' (Dropout)"
+    """
 
     text: str
     """What was done, in words."""
@@ -67,7 +73,11 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """One tensor: output `index` of a call."""
+    """One tensor: output `index` of a call.
+
+    Examples:
+        >>> graph = ramet.trace(model).extract(outputs=ramet.graph.Ref("relu", 0))
+    """
 
     call: str
     """Name of the call that computes the tensor."""
@@ -83,7 +93,13 @@ class Ref:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Spec:
-    """What is known of a tensor before it has a value."""
+    """What is known of a tensor before it has a value.
+
+    Examples:
+        >>> (spec,) = ramet.trace(model).calls["pool"].outputs
+        >>> spec.shape, spec.dtype
+        ((None, 4), 'float32')
+    """
 
     shape: tuple[int | None, ...]
     """Shape, with `None` for dimensions that are not known."""
@@ -135,7 +151,13 @@ class _Record:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Call(_Record):
-    """One use of a layer on some arguments."""
+    """One use of a layer on some arguments.
+
+    Examples:
+        >>> call = ramet.trace(model).calls["norm"]
+        >>> call.layer, call.refs
+        ('norm', (Ref(call='conv', index=0),))
+    """
 
     name: str
     """Unique in the graph: the layer's name, `name#2` for its second call."""
@@ -241,7 +263,13 @@ class Facts:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Layer(_Record):
-    """What is called: a Keras layer, operation or nested model."""
+    """What is called: a Keras layer, operation or nested model.
+
+    Examples:
+        >>> layer = ramet.trace(model).layers["conv"]
+        >>> layer.name, layer.kind, layer.is_input
+        ('conv', 'Conv2D', False)
+    """
 
     name: str
     """The layer's own name."""

@@ -66,6 +66,13 @@ class Editable:
 
         Returns:
             A selection, which can be combined by `&`, `|`, `-`, and edited.
+
+        Examples:
+            >>> graph = ramet.trace(model)
+            >>> [*graph.select(kind=layers.Dropout)]
+            ['drop']
+            >>> [*graph.select(name="*o*", where=lambda layer: bool(layer.weights))]
+            ['conv', 'norm']
         """
         return select(
             self._me, kind=kind, name=name, regex=regex, where=where, missing_ok=missing_ok
@@ -94,6 +101,10 @@ class Editable:
         Raises:
             GraphError: If there is no such layer, or the new one's name is taken.
             OptionError: If `new` is not a layer.
+
+        Examples:
+            >>> graph = ramet.trace(model).replace("relu", layers.PReLU(name="prelu"))
+            >>> graph = graph.replace("prelu", keras.ops.silu)
         """
         if isinstance(at, tuple):
             if len(cast("tuple[Any, ...]", at)) != len(("first", "last")):
@@ -121,6 +132,11 @@ class Editable:
         Raises:
             GraphError: If there is no such layer.
             OptionError: If it has no such argument, or no config.
+
+        Examples:
+            >>> graph = ramet.trace(model).configure("head", units=5, weights="grow")
+            >>> graph.build().output_shape
+            (None, 5)
         """
         return self._each(at, None, lambda g, place, _: configure_layer(g, place, changes, weights))
 
@@ -134,6 +150,11 @@ class Editable:
 
         Raises:
             GraphError: If there is no such layer, or it is an operation.
+
+        Examples:
+            >>> graph = ramet.trace(model).freeze().unfreeze("head")
+            >>> [variable.path for variable in graph.build().trainable_variables]
+            ['head/kernel', 'head/bias']
         """
         return set_trainable(self._me, at, trainable=False)
 
@@ -141,6 +162,9 @@ class Editable:
         """Make layers, and all layers inside them, trainable; see `freeze`.
 
         Variables that are never trained, such as moving averages, stay as they are.
+
+        Examples:
+            >>> graph = ramet.trace(model).freeze().unfreeze("conv")
         """
         return set_trainable(self._me, at, trainable=True)
 
@@ -152,11 +176,18 @@ class Editable:
             new: A layer with one input and one output, a function that returns one for the
                 layer that computes the tensor, or a function of the tensor, such as
                 `keras.ops.relu`.
+
+        Examples:
+            >>> graph = ramet.trace(model).insert_after("relu", layers.Dropout(0.1, name="noise"))
         """
         return self._each(at, new, insert_after, calls=True)
 
     def insert_before(self, at: "str | Selection", new: Any) -> "Graph":
-        """Insert a layer between a call and its only input tensor."""
+        """Insert a layer between a call and its only input tensor.
+
+        Examples:
+            >>> graph = ramet.trace(model).insert_before("head", layers.LayerNormalization())
+        """
         return self._each(at, new, lambda g, place, n: insert_on(g, place, None, n), calls=True)
 
     def insert_on(self, at: str, argument: int | str, new: Any) -> "Graph":
@@ -167,6 +198,9 @@ class Editable:
             argument: The tensor, by its number among the input tensors, or by keyword.
             new: A layer, a function that returns one for the layer of the call, or a
                 function of the tensor.
+
+        Examples:
+            >>> graph = ramet.trace(model).insert_on("head", 0, keras.ops.tanh)
         """
         return insert_on(self._me, at, argument, new)
 
@@ -181,6 +215,9 @@ class Editable:
         Raises:
             GraphError: If it has several input tensors or outputs and `reconnect` is not
                 passed, or a mask that it computes is passed explicitly to another layer.
+
+        Examples:
+            >>> graph = ramet.trace(model).remove("drop")
         """
         return self._each(at, None, lambda g, place, _: remove(g, place, reconnect))
 
@@ -195,6 +232,11 @@ class Editable:
 
         Raises:
             GraphError: If there is no such argument or tensor, or a cycle results.
+
+        Examples:
+            >>> graph = ramet.trace(model).rewire("relu", 0, "conv").prune_unused()
+            >>> "norm" in graph.layers
+            False
         """
         return rewire(self._me, at, argument, tensor)
 
@@ -202,11 +244,19 @@ class Editable:
         """Rename layers, by path: `rename({"fc": "head", "enc/a": "b"})`.
 
         The paths of their variables change accordingly.
+
+        Examples:
+            >>> graph = ramet.trace(model).rename({"head": "logits"})
         """
         return rename(self._me, names)
 
     def prefix(self, text: str) -> "Graph":
-        """Prefix the name of every layer, except those inside nested models."""
+        """Prefix the name of every layer, except those inside nested models.
+
+        Examples:
+            >>> [*ramet.trace(model).prefix("a_").layers][:2]
+            ['a_image', 'a_conv']
+        """
         return prefix(self._me, text)
 
     def flatten(self, at: str | None = None) -> "Graph":
@@ -217,11 +267,24 @@ class Editable:
 
         Args:
             at: One nested model; by default all, at any depth.
+
+        Examples:
+            >>> outer = keras.Sequential([keras.Input((8, 8, 3)), model], name="outer")
+            >>> "classifier_conv" in ramet.trace(outer).flatten().layers
+            True
         """
         return flatten(self._me, at)
 
     def unshare(self, at: "str | Selection") -> "Graph":
-        """Give every call of a shared layer its own layer, with the same weights."""
+        """Give every call of a shared layer its own layer, with the same weights.
+
+        Examples:
+            >>> first, second = keras.Input((4,)), keras.Input((4,))
+            >>> tower = layers.Dense(2, name="tower")
+            >>> siamese = keras.Model([first, second], layers.Add()([tower(first), tower(second)]))
+            >>> len(ramet.trace(siamese).unshare("tower").build().weights)
+            4
+        """
         return self._each(at, None, lambda g, place, _: unshare(g, place))
 
     def share(self, first: str, *others: str, config: Literal["same", "first"] = "same") -> "Graph":
@@ -236,11 +299,24 @@ class Editable:
         Raises:
             GraphError: If the layers differ in class, in the shapes of their weights, or in
                 constructor arguments other than name and `trainable`.
+
+        Examples:
+            >>> x = keras.Input((4,))
+            >>> y = layers.Dense(4, name="second")(layers.Dense(4, name="first")(x))
+            >>> graph = ramet.trace(keras.Model(x, y)).share("first", "second")
+            >>> len(graph.build().weights)
+            2
         """
         return share(self._me, first, others, config)
 
     def prune_unused(self) -> "Graph":
-        """Remove calls that no output depends on. A built model never has any."""
+        """Remove calls that no output depends on. A built model never has any.
+
+        Examples:
+            >>> graph = ramet.trace(model).rewire("head", 0, "pool").prune_unused()
+            >>> "drop" in graph.layers
+            False
+        """
         return cut.prune_unused(self._me)
 
     def add_output(self, at: "str | Ref", *, name: str | None = None) -> "Graph":
@@ -249,6 +325,11 @@ class Editable:
         Args:
             at: The tensor.
             name: Its key, for a model whose outputs are a dict.
+
+        Examples:
+            >>> graph = ramet.trace(model).add_output("pool")
+            >>> graph.build().output_shape
+            [(None, 3), (None, 4)]
         """
         return cut.add_output(self._me, at, name)
 
@@ -266,6 +347,11 @@ class Editable:
 
         Raises:
             GraphError: If a tensor is unknown, or the outputs depend on another input.
+
+        Examples:
+            >>> features = ramet.trace(model).extract(outputs="relu").build()
+            >>> features.output_shape
+            (None, 8, 8, 4)
         """
         return cut.extract(self._me, inputs, outputs)
 
@@ -277,6 +363,11 @@ class Editable:
 
         Args:
             at: A tensor, or a list of tensors, between inputs and outputs.
+
+        Examples:
+            >>> head, tail = (part.build() for part in ramet.trace(model).split("pool"))
+            >>> tail(head(np.ones((1, 8, 8, 3)))).shape == (1, 3)
+            True
         """
         return cut.split(self._me, at)
 
@@ -288,6 +379,11 @@ class Editable:
                 of the old ones.
             **options: For a model with one input, what differs from the old one:
                 `shape`, `batch_size`, `dtype`, `sparse`, `optional`, `name`.
+
+        Examples:
+            >>> graph = ramet.trace(model).with_inputs(shape=(16, 16, 3))
+            >>> graph.build().input_shape
+            (None, 16, 16, 3)
         """
         return cut.with_inputs(self._me, inputs, options)
 
@@ -322,6 +418,11 @@ class Editable:
 
         Args:
             weights: How it is built; see `build`.
+
+        Examples:
+            >>> graph = ramet.trace(model).configure("head", units=5, weights="grow")
+            >>> [change.path for change in graph.transfer_report().of("grown")]
+            ['head/kernel', 'head/bias']
         """
         return self.live_origin().transfer_report(self._me, weights)
 
@@ -334,6 +435,10 @@ class Editable:
 
         Raises:
             GraphError: If it was written by hand, or unpickled.
+
+        Examples:
+            >>> ramet.trace(model).live_origin().model is model
+            True
         """
         if self.origin is None:
             message = (

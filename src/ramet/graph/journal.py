@@ -21,6 +21,11 @@ class Journal(tuple[Edit, ...]):  # noqa: SLOT001 a tuple that carries more than
     An edit of many places, such as one of a selection, is one entry: `entry.count` is the
     number of places, `entry.parts` are the edits of each, and `journal.text(full=True)`
     lists all of them.
+
+    Examples:
+        >>> graph = ramet.trace(model).remove("drop").rename({"head": "logits"})
+        >>> len(graph.journal)
+        2
     """
 
     _notes: tuple[str, ...] = ()

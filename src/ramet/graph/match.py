@@ -56,7 +56,18 @@ class Match:
 
 @dataclass(frozen=True, repr=False)
 class Miss:
-    """One place where the pattern nearly matches."""
+    """One place where the pattern nearly matches.
+
+    Examples:
+        >>> explanation = ramet.rewrite(
+        ...     model,
+        ...     lambda x: layers.ReLU()(layers.LayerNormalization()(x)),
+        ...     lambda x: x,
+        ...     explain=True,
+        ... )
+        >>> explanation.ok
+        False
+    """
 
     place: str
     """The call that would have been the end of the match."""

@@ -29,7 +29,14 @@ _SHOWN = 5
 
 
 class Selection:
-    """Some layers of a graph and of its nested models, by path and in the order of the graph."""
+    """Some layers of a graph and of its nested models, by path and in the order of the graph.
+
+    Examples:
+        >>> graph = ramet.trace(model)
+        >>> selection = graph.select(kind=layers.Dense) | graph.select(name="conv*")
+        >>> [*selection]
+        ['conv', 'head']
+    """
 
     def __init__(
         self, graph: "Graph", paths: tuple[str, ...], what: str, *, missing_ok: bool
@@ -121,6 +128,10 @@ class Selection:
 
         Raises:
             GraphError: If there is none, or several.
+
+        Examples:
+            >>> ramet.trace(model).select(kind="Dense").one()
+            'head'
         """
         if len(self) != 1:
             shown = ", ".join(self.paths[:_SHOWN])
@@ -132,7 +143,12 @@ class Selection:
         return self.paths[0]
 
     def layers(self) -> list[Any]:
-        """List the live layers. They are the model's own: read them, do not change them."""
+        """List the live layers. They are the model's own: read them, do not change them.
+
+        Examples:
+            >>> [layer.name for layer in ramet.trace(model).select(kind="Dense").layers()]
+            ['head']
+        """
         self.graph.live_origin()  # A graph without one has no live layers.
         records = dict(layer_paths(self.graph))
         return [records[path].origin for path in self.paths]
@@ -141,6 +157,10 @@ class Selection:
         """List every call of the layers by path, in the form that edits expect.
 
         A layer that several graphs share has calls in each of them.
+
+        Examples:
+            >>> ramet.trace(model).select(kind="Dense").calls()
+            ['head']
         """
         places: dict[tuple[int, int], list[str]] = {}
         for visit in self.graph.walk():
@@ -158,6 +178,9 @@ class Selection:
 
         Raises:
             GraphError: If it is empty, without `missing_ok=True`.
+
+        Examples:
+            >>> ramet.trace(model).select(kind="Dense").need()
         """
         if not self.paths and not self._missing_ok:
             message = (
@@ -169,35 +192,73 @@ class Selection:
     # --- edits of every selected layer; see the same edits of Graph ---
 
     def replace(self, new: Any, *, weights: Policy = "fit") -> "Graph":
-        """Replace each layer by what a function returns for it; see `Graph.replace`."""
+        """Replace each layer by what a function returns for it; see `Graph.replace`.
+
+        Examples:
+            >>> selection = ramet.trace(model).select(kind=layers.ReLU)
+            >>> graph = selection.replace(lambda old: layers.PReLU(name=old.name))
+        """
         return self.graph.replace(self, new, weights=weights)
 
     def configure(self, *, weights: Policy = "fit", **changes: Any) -> "Graph":
-        """Change constructor arguments of each layer; see `Graph.configure`."""
+        """Change constructor arguments of each layer; see `Graph.configure`.
+
+        Examples:
+            >>> graph = ramet.trace(model).select(kind=layers.Dropout).configure(rate=0.5)
+        """
         return self.graph.configure(self, weights=weights, **changes)
 
     def insert_after(self, new: Any) -> "Graph":
-        """Insert a layer after each call of each layer; see `Graph.insert_after`."""
+        """Insert a layer after each call of each layer; see `Graph.insert_after`.
+
+        Examples:
+            >>> selection = ramet.trace(model).select(kind=layers.Conv2D)
+            >>> graph = selection.insert_after(lambda old: layers.Dropout(0.1))
+        """
         return self.graph.insert_after(self, new)
 
     def insert_before(self, new: Any) -> "Graph":
-        """Insert a layer before each call of each layer; see `Graph.insert_before`."""
+        """Insert a layer before each call of each layer; see `Graph.insert_before`.
+
+        Examples:
+            >>> selection = ramet.trace(model).select(kind=layers.Dense)
+            >>> graph = selection.insert_before(lambda old: layers.Dropout(0.1))
+        """
         return self.graph.insert_before(self, new)
 
     def freeze(self) -> "Graph":
-        """Stop each layer from training; see `Graph.freeze`."""
+        """Stop each layer from training; see `Graph.freeze`.
+
+        Examples:
+            >>> graph = ramet.trace(model).select(name="conv*").freeze()
+        """
         return self.graph.freeze(self)
 
     def unfreeze(self) -> "Graph":
-        """Make each layer trainable; see `Graph.unfreeze`."""
+        """Make each layer trainable; see `Graph.unfreeze`.
+
+        Examples:
+            >>> graph = ramet.trace(model).freeze().select(name="head").unfreeze()
+        """
         return self.graph.unfreeze(self)
 
     def remove(self) -> "Graph":
-        """Remove each layer; see `Graph.remove`."""
+        """Remove each layer; see `Graph.remove`.
+
+        Examples:
+            >>> graph = ramet.trace(model).select(kind=layers.Dropout).remove()
+        """
         return self.graph.remove(self)
 
     def unshare(self) -> "Graph":
-        """Give each call of each shared layer its own layer; see `Graph.unshare`."""
+        """Give each call of each shared layer its own layer; see `Graph.unshare`.
+
+        Examples:
+            >>> x = keras.Input((4,))
+            >>> tower = layers.Dense(4, name="tower")
+            >>> deep = keras.Model(x, tower(tower(x)))
+            >>> graph = ramet.trace(deep).select(kind=layers.Dense).unshare()
+        """
         return self.graph.unshare(self)
 
 

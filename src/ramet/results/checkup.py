@@ -9,7 +9,12 @@ from ramet.results.base import Table, Verdict
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One thing about an installation."""
+    """One thing about an installation.
+
+    Examples:
+        >>> ramet.results.Fact("Python", "3.12.1").value
+        '3.12.1'
+    """
 
     name: str
     """What it is about, such as `keras`."""
@@ -21,7 +26,13 @@ class Fact:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Checkup(Verdict):
-    """An installation of ramet: true in a condition if it has no problem."""
+    """An installation of ramet: true in a condition if it has no problem.
+
+    Examples:
+        >>> from ramet._doctor import doctor  # `ramet doctor` on the command line
+        >>> "Keras" in str(doctor())
+        True
+    """
 
     facts: tuple[Fact, ...]
     """Versions, the backend, the core, the files that can be read."""

@@ -17,7 +17,13 @@ KINDS = (
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Entry:
-    """One change."""
+    """One change.
+
+    Examples:
+        >>> (entry,) = ramet.diff(model, ramet.trace(model).remove("drop"))
+        >>> entry.kind
+        'removed'
+    """
 
     kind: str
     """`added`, `removed`, `replaced`, `renamed`, `class`, `config`, `shape`, `weights`,
@@ -35,7 +41,13 @@ class Entry:
 
 @dataclass(frozen=True, repr=False)
 class Diff(Listing[Entry]):
-    """What changed between two models: a list of changes, true in a condition if there are any."""
+    """What changed between two models: a list of changes, true in a condition if there are any.
+
+    Examples:
+        >>> changes = ramet.diff(model, ramet.trace(model).remove("drop"))
+        >>> [entry.kind for entry in changes]
+        ['removed']
+    """
 
     first: str
     """Name of the first model."""

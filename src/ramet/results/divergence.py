@@ -7,7 +7,14 @@ from ramet.graph.names import brief
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Divergence:
-    """The first call whose inputs agree and whose outputs do not."""
+    """The first call whose inputs agree and whose outputs do not.
+
+    Examples:
+        >>> other = ramet.clone(model)
+        >>> other.get_layer("norm").set_weights([np.full(4, value) for value in (2, 0, 0, 1)])
+        >>> ramet.verify(model, other, only="outputs").first_divergence.call
+        'norm'
+    """
 
     call: str
     """Path of the call in the first model."""

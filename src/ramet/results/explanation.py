@@ -9,7 +9,18 @@ from ramet.results.base import Listing, Table
 
 @dataclass(frozen=True, repr=False)
 class Explanation(Listing[str]):
-    """Where a pattern matches, a list, and where it nearly does; true if there are matches."""
+    """Where a pattern matches, a list, and where it nearly does; true if there are matches.
+
+    Examples:
+        >>> found = ramet.rewrite(
+        ...     model,
+        ...     lambda x: layers.ReLU()(x),
+        ...     lambda x: layers.PReLU()(x),
+        ...     explain=True,
+        ... )
+        >>> found.ok
+        True
+    """
 
     matches: tuple[str, ...]
     """Where the pattern ends, by path."""

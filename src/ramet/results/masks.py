@@ -12,7 +12,16 @@ from ramet.text.console import as_text
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Finding:
-    """Something about masks that is wrong, or may be."""
+    """Something about masks that is wrong, or may be.
+
+    Examples:
+        >>> tokens = keras.Input((5,), dtype="int32", name="tokens")
+        >>> words = layers.Embedding(100, 8, mask_zero=True, name="words")(tokens)
+        >>> flat = keras.ops.reshape(words, (-1, 5, 8))  # operations drop masks
+        >>> tagger = keras.Model(tokens, layers.LSTM(4, name="lstm")(flat), name="tagger")
+        >>> [finding.kind for finding in ramet.masks(tagger)]
+        ['dropped']
+    """
 
     kind: str
     """`dropped`, `unused`, `mismatched`, `overridden` or `frozen`."""
@@ -30,7 +39,12 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TensorMask:
-    """One tensor, and what happens to its mask."""
+    """One tensor, and what happens to its mask.
+
+    Examples:
+        >>> ramet.masks(model).tensors[0].masked
+        False
+    """
 
     path: str
     """Path of the call that computes the tensor: `encoder/lstm` in a nested model."""
@@ -62,7 +76,13 @@ class TensorMask:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class MaskFlow(Listing[Finding]):
-    """What `masks` found: a list of findings, true in a condition if there are any."""
+    """What `masks` found: a list of findings, true in a condition if there are any.
+
+    Examples:
+        >>> flow = ramet.masks(model)
+        >>> flow.ok, len(flow)
+        (True, 0)
+    """
 
     name: str
     """Name of the model."""

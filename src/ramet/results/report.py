@@ -16,7 +16,13 @@ _SHOWN = 3
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Check:
-    """One aspect in which two models were compared."""
+    """One aspect in which two models were compared.
+
+    Examples:
+        >>> check = ramet.verify(model, ramet.clone(model)).check("outputs")
+        >>> check.ok, check.differences
+        (True, ())
+    """
 
     name: str
     """The aspect: structure, sharing, state, outputs or training."""
@@ -61,7 +67,13 @@ class Check:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Report(Verdict):
-    """What `verify` found. True in a condition if the models are the same, like `ok`."""
+    """What `verify` found. True in a condition if the models are the same, like `ok`.
+
+    Examples:
+        >>> report = ramet.verify(model, ramet.clone(model))
+        >>> bool(report), report.check("state").verdict
+        (True, 'same')
+    """
 
     first: str
     """Name of the first model."""

@@ -17,6 +17,11 @@ class Source(str):  # noqa: SLOT000 a string that carries more than its text
     `build_model(**source.parameters)` re-creates the model. Like every string, it is true in
     a condition unless it is empty; `source.ok` says whether it is complete. A source can be
     pickled, but without parameters that cannot be, such as a lambda.
+
+    Examples:
+        >>> source = ramet.emit(model)
+        >>> source.ok, source.differences
+        (True, ())
     """
 
     _parameters: Mapping[str, Any] = MappingProxyType({})

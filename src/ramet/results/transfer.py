@@ -24,7 +24,13 @@ STATUSES = (
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Transfer:
-    """What becomes of one variable."""
+    """What becomes of one variable.
+
+    Examples:
+        >>> report = ramet.trace(model).configure("head", units=5).transfer_report()
+        >>> report.of("fresh")[0].path
+        'head/kernel'
+    """
 
     path: str
     """Path of the variable in the new model; in the old one if it is `dropped`."""
@@ -46,7 +52,13 @@ class Transfer:
 
 @dataclass(frozen=True, repr=False)
 class TransferReport(Listing[Transfer]):
-    """What becomes of every variable: a list. It prints a table of those that are not kept."""
+    """What becomes of every variable: a list. It prints a table of those that are not kept.
+
+    Examples:
+        >>> report = ramet.trace(model).configure("head", units=5).transfer_report()
+        >>> len(report.of("fresh"))
+        2
+    """
 
     name: str
     """Name of the model."""

@@ -32,6 +32,13 @@ def trace(model: Any) -> Graph:
 
     Raises:
         ModelError: If it is not a model, or has no graph.
+
+    Examples:
+        >>> graph = ramet.trace(model)
+        >>> len(graph.layers)
+        7
+        >>> graph.calls["relu"].refs
+        (Ref(call='norm', index=0),)
     """
     if isinstance(model, Graph):
         return model
