@@ -10,10 +10,10 @@ from ramet.errors import OptionError
 from ramet.graph.identity import token_of
 from ramet.graph.names import brief, counted, listed
 from ramet.graph.tree import Tree, leaves, same_value
-from ramet.graph.values import Recipe, same_computation
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # values need NumPy, whose import takes longer than all of this
     from ramet.graph.core import Graph
+    from ramet.graph.values import Recipe
 
 
 class Gist(NamedTuple):
@@ -285,7 +285,7 @@ class Layer(_Record):
     """The live layer that it replaced, and whose weights it takes over."""
     weights: str = "fit"
     """How it takes over weights: a `Policy`."""
-    recipe: Recipe | None = field(default=None, repr=False)
+    recipe: "Recipe | None" = field(default=None, repr=False)
     """The weights that the last edit computes, by role; `None` if it computes none."""
     trainable: bool | None = None
     """The `trainable` flag set by an edit; `None` if its own flag counts."""
@@ -400,9 +400,11 @@ class Layer(_Record):
         )
 
 
-def _same_recipe(first: Recipe | None, second: Recipe | None) -> bool:
+def _same_recipe(first: "Recipe | None", second: "Recipe | None") -> bool:
     if first is None or second is None:
         return first is second
+    from ramet.graph.values import same_computation  # noqa: PLC0415 see above
+
     return first.keys() == second.keys() and all(
         same_computation(value, second[role]) for role, value in first.items()
     )
