@@ -1,28 +1,54 @@
-"""Every example runs on the backend in use, and what it claims holds."""
+"""Every example runs on the backend in use, what it claims holds, and it prints what docs/ shows.
+
+`RAMET_UPDATE=1` writes the outputs that docs/ shows again.
+"""
 
 import importlib.util
+import os
+import re
 from pathlib import Path
 
+import keras
 import pytest
 
 pytestmark = pytest.mark.one_backend
 
+ROOT = Path(__file__).parents[1]
+OUTPUTS = ROOT / "docs" / "output"
 EXAMPLES = sorted(
     path
-    for path in (Path(__file__).parents[1] / "examples").glob("*.py")
+    for path in (ROOT / "examples").glob("*.py")
     if path.stem != "demo"  # it takes times; `make demo` runs it
 )
+WIDTH = 88
+"""Columns of the outputs: as many as fit a page."""
 
 
 def test_there_are_examples():
     assert len(EXAMPLES) >= 14
 
 
+def without_numbers(text: str) -> list[str]:
+    """Return the words of an output: measured numbers differ from run to run, and so do widths."""
+    plain = re.sub(r"-?\d+(?:[.,]\d+)*(?:e[-+]?\d+)?", "#", text)
+    return re.sub(r"[─━┃│┏┳┓┡╇┩└┴┘]+", " ", plain).split()
+
+
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_example(path, capsys):
+def test_example(path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(WIDTH))
+    keras.utils.set_random_seed(0)
+    keras.utils.clear_session(free_memory=False)  # names are counted from the start
     spec = importlib.util.spec_from_file_location(path.stem, path)
     example = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(example)
     example.main()
-    assert capsys.readouterr().out.strip(), "an example shows what was gained"
+    printed = capsys.readouterr().out.rstrip() + "\n"
+    assert printed.strip(), "an example shows what was gained"
     assert len(path.read_text(encoding="utf-8").splitlines()) <= 50, "it fits on a screen"
+    shown = OUTPUTS / f"{path.stem}.txt"
+    if os.environ.get("RAMET_UPDATE"):
+        shown.parent.mkdir(exist_ok=True)
+        shown.write_text(printed, encoding="utf-8")
+    assert shown.exists(), "write it with RAMET_UPDATE=1"
+    assert without_numbers(printed) == without_numbers(shown.read_text(encoding="utf-8"))
