@@ -623,8 +623,8 @@ def test_the_journal_is_the_dry_run():
     assert str(graph.journal) == "no edits"
     edited = graph.remove("a_relu").rename({"head": "logits"})
     assert str(edited.journal).splitlines() == [
-        "1. remove 'a_relu' (ReLU)",
-        "2. rename 'head' to 'logits'",
+        "1. remove 'a_relu' (ReLU) [changed]",
+        "2. rename 'head' to 'logits' [exact]",
     ]
     assert "?" in str(edited)
     assert "?" not in str(graph)

@@ -106,7 +106,7 @@ def test_every_repr_is_one_short_line(build: Callable[[], keras.Model]) -> None:
 def test_an_edit_of_a_selection_is_one_line_of_the_journal() -> None:
     graph = ramet.trace(resnet())
     edited = graph.select(name="*_relu").replace(lambda old: layers.PReLU(name=old.name))
-    assert str(edited.journal) == "1. replace 33 layers '*_relu' (Activation) with PReLU"
+    assert str(edited.journal) == "1. replace 33 layers '*_relu' (Activation) with PReLU [changed]"
     assert len(edited.journal.text(full=True).splitlines()) == 34
     assert repr(edited.journal) == "<Journal: 1 edit at 33 places>"
 

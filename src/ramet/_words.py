@@ -1,5 +1,6 @@
 """The words that options accept, as types and as tuples."""
 
+from collections.abc import Iterable
 from typing import Literal, TypeAlias, get_args
 
 Weights: TypeAlias = Literal["copy", "share", "fresh"]
@@ -23,4 +24,16 @@ Promise: TypeAlias = Literal["exact", "equal", "inference-equal", "changed"]
 function when called for inference; training differs. `changed`: another function.
 """
 
-PROMISES: tuple[str, ...] = get_args(Promise)
+PROMISES: tuple[Promise, ...] = get_args(Promise)
+
+
+def weakest(promises: Iterable[Promise]) -> Promise:
+    """Return what several edits promise together: the weakest of their promises.
+
+    Without any edit, nothing changes: `exact`.
+    """
+    known = {*promises}
+    for promise in reversed(PROMISES):
+        if promise in known:
+            return promise
+    return "exact"

@@ -47,10 +47,10 @@ class Edit:
     """What it promises of the new model."""
 
     @classmethod
-    def of_many(cls, text: str, lines: Iterable[str]) -> "Edit":
-        """Return an edit of several places, with one part for each."""
-        parts = tuple(cls(line) for line in lines)
-        return cls(text, parts if len(parts) > 1 else ())
+    def of_many(cls, text: str, lines: Iterable[str], promise: Promise = "changed") -> "Edit":
+        """Return an edit of several places, with one part for each, which promises the same."""
+        parts = tuple(cls(line, promise=promise) for line in lines)
+        return cls(text, parts if len(parts) > 1 else (), promise=promise)
 
     @property
     def count(self) -> int:
@@ -60,7 +60,7 @@ class Edit:
     def to_dict(self) -> dict[str, Any]:
         """Return the edit as plain data."""
         parts = [part.text for part in self.parts]
-        return {"text": self.text, "count": self.count, "parts": parts}
+        return {"text": self.text, "promise": self.promise, "count": self.count, "parts": parts}
 
     def __str__(self) -> str:
         """Return what was done."""

@@ -6,6 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from ramet._arguments import check_flag
+from ramet._words import weakest
 from ramet.graph.data import Call, Edit
 from ramet.graph.names import brief, counted, listed
 from ramet.text.console import folded, terminal_width
@@ -45,6 +46,9 @@ class Journal(tuple[Edit, ...]):  # noqa: SLOT001 a tuple that carries more than
     def text(self, *, full: bool = False) -> str:
         """Return one numbered line per edit, and what else building the graph changes.
 
+        Every line ends with what the edit promises: `[exact]`, `[equal]`,
+        `[inference-equal]` or `[changed]`.
+
         Args:
             full: Whether to list every place of an edit of many.
         """
@@ -55,9 +59,10 @@ class Journal(tuple[Edit, ...]):  # noqa: SLOT001 a tuple that carries more than
         lines: list[str] = []
         for number, edit in enumerate(self, 1):
             head = f"{number}. "
-            lines += folded(f"{head}{edit}", width, hanging=len(head))
+            lines += folded(f"{head}{_promising(edit)}", width, hanging=len(head))
             for part in edit.parts if full else ():
-                lines += folded(f"{' ' * len(head)}- {part}", width, hanging=len(head) + 2)
+                line = str(part) if part.promise == edit.promise else _promising(part)
+                lines += folded(f"{' ' * len(head)}- {line}", width, hanging=len(head) + 2)
         for note in self.notes:
             lines += folded(f"note: {note}", width, hanging=len("note: "))
         return "\n".join(lines)
@@ -87,11 +92,16 @@ class Journal(tuple[Edit, ...]):  # noqa: SLOT001 a tuple that carries more than
         return f"<div><ol>{items}</ol>{notes}</div>"
 
 
+def _promising(edit: Edit) -> str:
+    """Return an edit with what it promises."""
+    return f"{edit} [{edit.promise}]"
+
+
 def _html(edit: Edit) -> str:
     if not edit.parts:
-        return escape(edit.text)
+        return escape(_promising(edit))
     parts = "".join(f"<li>{escape(part.text)}</li>" for part in edit.parts)
-    return f"<details><summary>{escape(edit.text)}</summary><ul>{parts}</ul></details>"
+    return f"<details><summary>{escape(_promising(edit))}</summary><ul>{parts}</ul></details>"
 
 
 def cause_of(graph: "Graph", call: Call) -> str | None:
@@ -127,11 +137,15 @@ def with_entry(graph: "Graph", edit: Edit) -> "Graph":
 
 
 def with_one_entry(before: "Graph", after: "Graph", text: str) -> "Graph":
-    """Return an edited graph whose journal has one entry for all edits since another graph."""
+    """Return an edited graph whose journal has one entry for all edits since another graph.
+
+    It promises the weakest of what they promise.
+    """
     edits = tuple(after.journal[len(before.journal) :])
     if len(edits) < 2:  # noqa: PLR2004 one line is one line already
         return after
-    entries = (*before.journal, Edit(text, edits))
+    promise = weakest(edit.promise for edit in edits)
+    entries = (*before.journal, Edit(text, edits, promise=promise))
     return after.changed(journal=Journal.of(entries, after.journal.notes))
 
 

@@ -6,6 +6,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ramet._words import Promise
 from ramet.graph.data import Call, Layer, Spec
 from ramet.graph.edits.resolve import TensorFunction
 from ramet.graph.edits.sharing import Tie
@@ -95,4 +96,36 @@ class Origin(Protocol):
 
     def check_changes(self, layer: Layer, changes: Mapping[str, Any]) -> None:
         """Check that a layer can be re-created with other constructor arguments."""
+        ...
+
+    def promise_of_passing(self, layer: Layer, spec: Spec, inner: "Graph") -> Promise:
+        """Return what adding or removing a layer behind a tensor of a graph promises."""
+        ...
+
+    def promise_of_changes(self, layer: Layer, changes: Mapping[str, Any]) -> Promise:
+        """Return what other constructor arguments of a layer promise, its weights kept."""
+        ...
+
+    def promise_of_copies(self, layer: Layer) -> Promise:
+        """Return what copies of a layer promise, one for each of its calls."""
+        ...
+
+    def promise_of_sharing(self, first: Layer, others: list[Layer]) -> Promise:
+        """Return what one layer in the place of several with the same arguments promises."""
+        ...
+
+    def promise_of_order(self, graph: "Graph") -> Promise:
+        """Return what making the calls of a graph in another order promises."""
+        ...
+
+    def has_own_call(self, graph: "Graph") -> bool:
+        """Whether the class of a model in a graph overrides what a call does with the graph."""
+        ...
+
+    def trains_otherwise(self, layer: Layer) -> bool:
+        """Whether a call of a layer in training may differ from one in inference."""
+        ...
+
+    def keeps_state(self, graph: "Graph") -> bool:
+        """Whether a call of a layer may change what its next call returns, also in inference."""
         ...

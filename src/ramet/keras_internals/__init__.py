@@ -135,6 +135,7 @@ from ramet.keras_internals.layers import (
     take_over_attributes,
 )
 from ramet.keras_internals.model_classes import (
+    has_own_call,
     is_container,
     is_saved_by_graph,
     make_plain,
@@ -271,6 +272,7 @@ __all__ = [
     "get_keras_mask",
     "graph_with",
     "has_other_batch",
+    "has_own_call",
     "has_several_calls",
     "has_vocabulary",
     "held_items",

@@ -71,8 +71,17 @@ def _config_keys(model: Any) -> set[str]:
 
 def runs_own_code(model: Any) -> bool:
     """Whether the class of a model overrides how it runs or trains."""
+    return _overrides(model, _RUN_BY_KERAS)
+
+
+def has_own_call(model: Any) -> bool:
+    """Whether the class of a model overrides what a call does with its graph."""
+    return _overrides(model, frozenset({"__call__", "call", "compute_mask"}))
+
+
+def _overrides(model: Any, methods: frozenset[str]) -> bool:
     return any(
-        _RUN_BY_KERAS & vars(cls).keys()
+        methods & vars(cls).keys()
         for cls in type(model).__mro__
         if backends.package_of(cls) not in backends.LIBRARIES
     )

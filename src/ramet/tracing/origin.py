@@ -14,6 +14,7 @@ from typing import Any, cast
 import keras
 
 from ramet import keras_internals as internals
+from ramet._words import Promise
 from ramet.backends import is_of_keras
 from ramet.errors import GraphError
 from ramet.graph import Call, Graph, Layer, Spec
@@ -182,6 +183,52 @@ class Live:
         from ramet.building.reconfigure import check_changes
 
         check_changes(layer, changes)
+
+    def promise_of_passing(self, layer: Layer, spec: Spec, inner: Graph) -> Promise:
+        """Return what adding or removing a layer behind a tensor of a graph promises."""
+        from ramet.editing.promises import promise_of_passing
+
+        return promise_of_passing(layer, spec, inner)
+
+    def promise_of_changes(self, layer: Layer, changes: Mapping[str, Any]) -> Promise:
+        """Return what other constructor arguments of a layer promise, its weights kept."""
+        from ramet.editing.promises import promise_of_changes
+
+        return promise_of_changes(layer, changes)
+
+    def promise_of_copies(self, layer: Layer) -> Promise:
+        """Return what copies of a layer promise, one for each of its calls."""
+        from ramet.editing.promises import promise_of_copies
+
+        return promise_of_copies(layer)
+
+    def promise_of_sharing(self, first: Layer, others: list[Layer]) -> Promise:
+        """Return what one layer in the place of several with the same arguments promises."""
+        from ramet.editing.promises import promise_of_sharing
+
+        return promise_of_sharing(first, others)
+
+    def promise_of_order(self, graph: Graph) -> Promise:
+        """Return what making the calls of a graph in another order promises."""
+        from ramet.editing.order import promise_of_order
+
+        return promise_of_order(graph)
+
+    def has_own_call(self, graph: Graph) -> bool:
+        """Whether the class of a model in a graph overrides what a call does with the graph."""
+        return any(internals.has_own_call(live_of(visit.graph).model) for visit in graph.walk())
+
+    def trains_otherwise(self, layer: Layer) -> bool:
+        """Whether a call of a layer in training may differ from one in inference."""
+        from ramet.editing.order import marks_of
+
+        return bool(marks_of(layer))
+
+    def keeps_state(self, graph: Graph) -> bool:
+        """Whether a call of a layer may change what its next call returns, also in inference."""
+        from ramet.editing.order import keeps_state
+
+        return keeps_state(graph)
 
 
 def live_of(graph: Graph) -> Live:

@@ -23,7 +23,8 @@ def rewire(graph: "Graph", path: str, argument: "int | str", tensor: "str | Ref"
     call = find_call(inner, name)
     ref = find_tensor_beside(graph, models, tensor)
     at = find_argument(call, argument, path)
-    edit = Edit(f"rewire argument {argument!r} of '{path}' to '{place_text(tensor)}'")
+    text = f"rewire argument {argument!r} of '{path}' to '{place_text(tensor)}'"
+    edit = Edit(text, promise="exact" if argument_places(call)[at] == ref else "changed")
 
     def change(target: "Graph") -> "Graph":
         draft = Draft(target, edit)

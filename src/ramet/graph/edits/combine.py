@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ramet._arguments import check_name, check_text, check_word
+from ramet._words import Promise, weakest
 from ramet.errors import GraphError
 from ramet.graph.data import Call, Edit, Layer, Ref, Spec
 from ramet.graph.edits.apart import Apart, apart
@@ -28,7 +29,9 @@ def merge(graphs: Sequence["Graph"], inputs: str, outputs: Any, name: str | None
     check_word(inputs, "inputs", ("shared", "separate"))
     _check_name(name)
     names = [graph.name for graph in graphs]
-    edit = Edit(f"merge {', '.join(repr(n) for n in names)} on {inputs} inputs")
+    is_joined = outputs is not None and callable(outputs)
+    promise: Promise = "changed" if is_joined else _promise(graphs)
+    edit = Edit(f"merge {', '.join(repr(n) for n in names)} on {inputs} inputs", promise=promise)
     joined = _Joined(edit, shares_inputs=inputs == "shared")
     trees = [joined.add(graph, _label(names, at)) for at, graph in enumerate(graphs)]
     if inputs == "shared":
@@ -63,7 +66,9 @@ def chain(graphs: Sequence["Graph"], name: str | None) -> "Graph":
     """Join graphs end to end: the outputs of each are the inputs of the next."""
     _check_name(name)
     names = [graph.name for graph in graphs]
-    edit = Edit(f"chain {', '.join(repr(n) for n in names)}")
+    promise = "exact" if all(map(_fits, graphs[:-1], graphs[1:])) else "changed"
+    promise = weakest((promise, _promise(graphs)))
+    edit = Edit(f"chain {', '.join(repr(n) for n in names)}", promise=promise)
     joined = _Joined(edit, shares_inputs=True)
     starts, ends = joined.add(graphs[0], _label(names, 0))
     for at, graph in enumerate(graphs[1:], 1):
@@ -79,6 +84,37 @@ def chain(graphs: Sequence["Graph"], name: str | None) -> "Graph":
         joined.connect(dict(zip(starts_of_next, tensors, strict=True)))
         ends = map_tree(joined.current, outputs)
     return joined.graph(graphs, starts, ends, name or "_".join(names))
+
+
+def _promise(graphs: Sequence["Graph"]) -> Promise:
+    """Return what graphs promise that become one: each of them still computes the same.
+
+    Random numbers are drawn by one after the other, and a layer of several becomes one, or, where
+    an edit changed it in one of them, several.
+    """
+    live = graphs[0].live_origin()
+    promise = weakest(graph.live_origin().promise_of_order(graph) for graph in graphs)
+    known: set[tuple[int, int]] = set()
+    for graph in graphs:
+        own = {layer.identity for layer in _all_layers(graph.layers.values())}
+        if not own.isdisjoint(known) and any(map(live.keeps_state, graphs)):
+            return "changed"
+        trains_otherwise = any(map(live.trains_otherwise, graph.layers.values()))
+        if len(graphs) > 1 and (trains_otherwise or not own.isdisjoint(known)):
+            promise = weakest((promise, "inference-equal"))
+        known |= own
+    return promise
+
+
+def _fits(first: "Graph", second: "Graph") -> bool:
+    """Whether one graph uses the outputs of another as they are, without converting them."""
+    ends, starts = _specs(first, first.outputs), _specs(second, second.inputs)
+    kinds = [[(s.dtype, len(s.shape), s.sparse, s.ragged) for s in each] for each in (ends, starts)]
+    return all(spec.known for spec in ends) and kinds[0] == kinds[1]
+
+
+def _specs(graph: "Graph", tensors: Tree) -> list[Spec]:
+    return [graph.calls[ref.call].outputs[ref.index] for ref in flat(tensors)]
 
 
 def _check_name(name: Any) -> None:
@@ -245,7 +281,7 @@ class _Joined:
         entries = [entry for graph in graphs for entry in graph.journal]
         renamed = listed(self.renamed, separator="; ")
         text = "; ".join(filter(None, [self.edit.text, renamed]))
-        edit = Edit.of_many(text, [self.edit.text, *self.renamed])
+        edit = Edit.of_many(text, [self.edit.text, *self.renamed], self.edit.promise)
         first, *others = (graph.live_origin() for graph in graphs)
         origin = first.part(*others)
         whole = dataclasses.replace(

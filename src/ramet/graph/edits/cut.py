@@ -5,6 +5,7 @@ from collections.abc import Container
 from typing import TYPE_CHECKING, Any, cast
 
 from ramet._arguments import check_depth, check_mapping, check_name
+from ramet._words import Promise, weakest
 from ramet.errors import GraphError, OptionError
 from ramet.graph.data import Call, Edit, Layer, Ref, Spec
 from ramet.graph.edits.draft import Draft
@@ -28,6 +29,7 @@ def extract(graph: "Graph", inputs: Tree, outputs: Tree, *, by_name: bool = Fals
     shown = {"inputs": inputs, "outputs": outputs}
     text = ", ".join(f"{k}={_names(v)}" for k, v in shown.items() if v is not None)
     _check_starts(inputs)
+    promise = _promise_of_part(graph, is_cut=inputs is not None)
     taps = Taps(graph)
     inputs, outputs = taps.refs(inputs, outputs)
     graph, inputs, outputs = _settled_at(taps.graph, inputs, outputs)
@@ -35,7 +37,7 @@ def extract(graph: "Graph", inputs: Tree, outputs: Tree, *, by_name: bool = Fals
     if not any(True for _ in leaves(ends)):
         message = f"no outputs are named for a part of graph '{graph.name}'; name at least one"
         raise GraphError(message)
-    edit = Edit(f"extract {text or 'everything'}")
+    edit = Edit(f"extract {text or 'everything'}", promise=promise)
     draft = Draft(graph, edit)
     draft.outputs = ends
     if inputs is not None:
@@ -44,6 +46,18 @@ def extract(graph: "Graph", inputs: Tree, outputs: Tree, *, by_name: bool = Fals
     if inputs is None:
         part = _with_needed_inputs(part)
     return with_entry(part, edit)
+
+
+def _promise_of_part(graph: "Graph", *, is_cut: bool) -> Promise:
+    """Return what a part promises: its outputs are the tensors of the whole.
+
+    The layers above a cut draw no random numbers any more, which others would draw after them.
+    """
+    live = graph.live_origin()
+    promise = live.promise_of_order(graph)
+    if is_cut and any(map(live.trains_otherwise, graph.layers.values())):
+        return weakest((promise, "inference-equal"))
+    return promise
 
 
 def _check_starts(inputs: Tree) -> None:
@@ -216,7 +230,7 @@ def add_output(graph: "Graph", place: "str | Ref", name: str | None) -> "Graph":
     ref = cast("Ref", taps.refs(place)[0])
     graph = taps.graph
     label = place if isinstance(place, str) else place.call
-    edit = Edit(f"add output '{label}'")
+    edit = Edit(f"add output '{label}'", promise=graph.live_origin().promise_of_order(graph))
     before: Any = graph.outputs
     if name is not None and not isinstance(before, dict):
         message = f"the outputs of graph '{graph.name}' are not a dict, so none can have a name"
@@ -237,7 +251,8 @@ def prune_unused(graph: "Graph") -> "Graph":
     """Remove calls that no output depends on."""
     kept = pruned(graph)
     gone = [name for name in graph.calls if name not in kept.calls]
-    edit = Edit.of_many(f"prune {listed(gone) or 'nothing'}", [f"prune {name}" for name in gone])
+    lines = [f"prune {name}" for name in gone]
+    edit = Edit.of_many(f"prune {listed(gone) or 'nothing'}", lines, "exact")
     return with_entry(kept, edit)
 
 
@@ -246,9 +261,13 @@ def with_inputs(graph: "Graph", inputs: Any, options: dict[str, Any]) -> "Graph"
     for name, value in options.items():
         check_depth(value, f"{name} of an input")
     new = _inputs_by_name(graph, inputs, options)
-    edit = Edit(f"with inputs {', '.join(new) if inputs is not None else _options(options)}")
+    records = {name: _input_record(graph, name, tensor, options) for name, tensor in new.items()}
+    edit = Edit(
+        f"with inputs {', '.join(new) if inputs is not None else _options(options)}",
+        promise=_promise_of_inputs(graph, {name: call for name, (_, call) in records.items()}),
+    )
     draft = Draft(graph, edit)
-    mapping = {Ref(name): _add_input(graph, draft, name, new[name], options) for name in new}
+    mapping = {Ref(name): _add_input(graph, draft, name, *records[name]) for name in new}
     draft.redirect(mapping)
     draft.inputs = map_tree(lambda ref: mapping.get(ref, ref), draft.inputs)
     draft.forget(set(new))
@@ -296,14 +315,13 @@ _NEW = "#new"
 """Suffix of a new input's name while the old input is still there."""
 
 
-def _add_input(
-    graph: "Graph", draft: Draft, name: str, tensor: Any, options: dict[str, Any]
-) -> Ref:
-    """Add a new input to a draft, beside the old one, and return its tensor.
+def _input_record(
+    graph: "Graph", name: str, tensor: Any, options: dict[str, Any]
+) -> tuple[Layer, Call]:
+    """Return the records of a new input.
 
     Args:
         graph: The graph.
-        draft: The draft of it.
         name: The name of the old input.
         tensor: The new symbolic input, or `None` for one like the old.
         options: What differs from the old one.
@@ -311,7 +329,26 @@ def _add_input(
     spec = graph.calls[name].outputs[0]
     key = graph.calls[name].layer
     optional = key is not None and graph.layers[key].facts.optional
-    layer, call = graph.live_origin().input(tensor, spec, {"optional": optional, **options})
+    return graph.live_origin().input(tensor, spec, {"optional": optional, **options})
+
+
+def _promise_of_inputs(graph: "Graph", new: dict[str, Call]) -> Promise:
+    """Return what other inputs promise of data that both the old and the new ones accept."""
+    for name, call in new.items():
+        old, spec = graph.calls[name].outputs[0], call.outputs[0]
+        kinds = [(s.dtype, s.sparse, s.ragged, len(s.shape)) for s in (old, spec)]
+        sizes = [*zip(old.shape, spec.shape, strict=False)]
+        is_same_batch = not sizes or sizes[0][0] == sizes[0][1]
+        fits = all(a is None or b is None or a == b for a, b in sizes)
+        if kinds[0] != kinds[1] or not fits:
+            return "changed"
+        if not is_same_batch and graph.live_origin().keeps_state(graph):
+            return "changed"  # The state has the size of a batch.
+    return "changed" if graph.live_origin().has_own_call(graph) else "exact"
+
+
+def _add_input(graph: "Graph", draft: Draft, name: str, layer: Layer, call: Call) -> Ref:
+    """Add a new input to a draft, beside the old one, and return its tensor."""
     is_unnamed = layer.name.startswith(("keras_tensor", "input_layer"))
     label = name if is_unnamed else layer.name
     if label in (draft.calls.keys() | draft.layers.keys()) - {name}:

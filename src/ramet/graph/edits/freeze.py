@@ -37,7 +37,7 @@ def set_trainable(graph: "Graph", at: "str | Selection | None", *, trainable: bo
                 f"weights to {verb}; name a layer"
             )
             raise GraphError(message)
-        edit = Edit(f"{verb} '{at}' ({record.kind})")
+        edit = Edit(f"{verb} '{at}' ({record.kind})", promise="inference-equal")
         return with_entry(flagged(graph, [record], trainable=trainable), edit)
     if at is None:
         layers, shown = [*layer_paths(graph)], "all layers"
@@ -52,9 +52,8 @@ def set_trainable(graph: "Graph", at: "str | Selection | None", *, trainable: bo
         layers = [(path, layer_at(graph, path)) for path in at]
         shown = f"{counted(len(layers), 'layer')} {at.asked}"
     layers = [(path, record) for path, record in layers if record.can_train]
-    edit = Edit.of_many(
-        f"{verb} {shown}", [f"{verb} '{path}' ({record.kind})" for path, record in layers]
-    )
+    lines = [f"{verb} '{path}' ({record.kind})" for path, record in layers]
+    edit = Edit.of_many(f"{verb} {shown}", lines, "inference-equal")
     records = [record for _, record in layers]
     return with_entry(flagged(graph, records, trainable=trainable), edit)
 

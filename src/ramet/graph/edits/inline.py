@@ -30,7 +30,8 @@ def flatten(graph: "Graph", path: str | None) -> "Graph":
         keys = _nested(graph)
         quoted = [f"'{key}'" for key in keys]
         shown = listed(quoted) or "nothing: no model is nested"
-        edit = Edit.of_many(f"flatten {shown}", [f"flatten {key}" for key in quoted])
+        lines = [f"flatten {key}" for key in quoted]
+        edit = Edit.of_many(f"flatten {shown}", lines, graph.live_origin().promise_of_order(graph))
         changed = graph
         while keys := _nested(changed):
             changed, _ = _inlined(changed, keys[0], edit)
@@ -41,7 +42,7 @@ def flatten(graph: "Graph", path: str | None) -> "Graph":
         kind = inner.layers[key].kind
         message = f"'{path}' of graph '{graph.name}' is a {kind}, not a model with a graph"
         raise GraphError(message)
-    edit = Edit(f"flatten '{path}'")
+    edit = Edit(f"flatten '{path}'", promise=graph.live_origin().promise_of_order(graph))
     changed = edit_inside(graph, models, edit, lambda target: _inlined(target, key, edit)[0])
     return with_entry(changed, edit)
 

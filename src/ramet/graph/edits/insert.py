@@ -11,6 +11,7 @@ from ramet.graph.edits.resolve import (
     LayerOrFunction,
     TensorFunction,
     described,
+    passing_promise,
     resolve_at,
     with_free_name,
 )
@@ -92,7 +93,9 @@ def _insertion(
         return edit, new.traced(inner, (ref,), {}, 1)
     new = with_free_name(inner, new)
     gist = Gist(f"insert {new.kind} {side}", kind)
-    return Edit(f"insert {described(graph, new)} {side} {place}", gist=gist), new
+    promise = passing_promise(graph, inner, new, ref)
+    edit = Edit(f"insert {described(graph, new)} {side} {place}", gist=gist, promise=promise)
+    return edit, new
 
 
 def _maker(graph: "Graph", ref: Ref) -> Layer | None:

@@ -3,10 +3,12 @@
 from typing import TYPE_CHECKING, Any, cast
 
 from ramet._arguments import check_depth
+from ramet._words import Promise, weakest
 from ramet.errors import GraphError
 from ramet.graph.data import Call, Edit, Gist, Ref
 from ramet.graph.edits.draft import Draft
 from ramet.graph.edits.nested import edit_everywhere, edit_inside
+from ramet.graph.edits.resolve import passing_promise
 from ramet.graph.journal import with_entry
 from ramet.graph.locate import (
     calls_of_layer,
@@ -33,7 +35,12 @@ def remove(graph: "Graph", path: str, reconnect: Any = None) -> "Graph":
     check_depth(reconnect, "reconnect")
     instead = "" if reconnect is None else f", reconnecting {shown(reconnect)}"
     gist = Gist("remove", old.kind, instead)
-    edit = Edit(f"remove '{path}' ({old.kind}){instead}", gist=gist)
+    calls = calls_of_layer(inner, find_layer(inner, name)) if one is None else [one]
+    promise: Promise = "changed"
+    if reconnect is None:
+        inputs = (ref for call in calls for ref in call.written_refs)
+        promise = weakest(passing_promise(graph, inner, old, ref) for ref in inputs)
+    edit = Edit(f"remove '{path}' ({old.kind}){instead}", gist=gist, promise=promise)
     detour = None
     if reconnect is not None:
         detour = [find_tensor_beside(graph, models, item) for item in leaves(reconnect)]
@@ -52,7 +59,6 @@ def remove(graph: "Graph", path: str, reconnect: Any = None) -> "Graph":
     if one is not None:
         changed = edit_inside(graph, models, edit, lambda target: without(target, [one]))
     elif reconnect is not None:
-        calls = calls_of_layer(inner, find_layer(inner, name))
         changed = edit_inside(graph, models, edit, lambda target: without(target, calls))
     else:
         changed = edit_everywhere(

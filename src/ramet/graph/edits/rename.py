@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ramet._arguments import check_mapping, check_name
+from ramet._words import Promise
 from ramet.errors import GraphError, OptionError
 from ramet.graph.data import Edit
 from ramet.graph.edits.draft import Draft
@@ -27,7 +28,8 @@ def rename(graph: "Graph", names: Mapping[str, str]) -> "Graph":
     for old, new in names.items():
         check_name(new, f"the new name of '{old}'")
     pairs = [f"'{old}' to '{new}'" for old, new in names.items()]
-    edit = Edit.of_many(f"rename {listed(pairs)}", [f"rename {pair}" for pair in pairs])
+    lines = [f"rename {pair}" for pair in pairs]
+    edit = Edit.of_many(f"rename {listed(pairs)}", lines, _promise(graph))
     new_names: dict[tuple[int, int], str] = {}
     for path, new in names.items():
         _, inner, name = descend(graph, path)
@@ -41,9 +43,16 @@ def prefix(graph: "Graph", text: str) -> "Graph":
     keys = {call.layer: None for call in written_calls(graph) if call.layer is not None}
     layers = [graph.layers[key] for key in keys]
     renames = [f"rename '{layer.name}' to '{text}{layer.name}'" for layer in layers]
-    edit = Edit.of_many(f"prefix {counted(len(layers), 'layer')} with '{text}'", renames)
+    shown = f"prefix {counted(len(layers), 'layer')} with '{text}'"
+    edit = Edit.of_many(shown, renames, _promise(graph))
     names = {layer.identity: f"{text}{layer.name}" for layer in layers}
     return with_entry(_renamed(graph, names, edit), edit)
+
+
+def _promise(graph: "Graph") -> Promise:
+    """Return what other names promise: a `call` of a user's own may look layers up by name."""
+    has_own_call = graph.origin is not None and graph.live_origin().has_own_call(graph)
+    return "changed" if has_own_call else "exact"
 
 
 def _renamed(graph: "Graph", names: dict[tuple[int, int], str], edit: Edit) -> "Graph":

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 from ramet._arguments import check_depth, check_word
-from ramet._words import POLICIES
+from ramet._words import POLICIES, Promise, weakest
 from ramet.errors import OptionError
 from ramet.graph.data import Call, Edit, Gist, Layer
 from ramet.graph.edits.draft import UNKNOWN, Draft
@@ -17,6 +17,7 @@ from ramet.graph.edits.resolve import (
     LayerOrFunction,
     TensorFunction,
     described,
+    passing_promise,
     resolve_at,
     with_free_name,
 )
@@ -52,6 +53,7 @@ def replace_layer(graph: "Graph", path: str, new: LayerOrFunction, weights: str)
     edit = Edit(
         f"replace '{path}' ({old.kind}) with {described(graph, layer)}{thawed}",
         gist=Gist("replace", old.kind, f" with {layer.kind}{thawed}"),
+        promise=_promise(graph, inner, calls_of_layer(inner, key) if one is None else [one], layer),
     )
     if layer.is_complete:
         weights = "fresh"  # It brings its own.
@@ -75,6 +77,18 @@ def replace_layer(graph: "Graph", path: str, new: LayerOrFunction, weights: str)
 
         changed = edit_everywhere(graph, old, edit, change)
     return with_entry(changed, edit)
+
+
+def _promise(graph: "Graph", inner: "Graph", calls: list[Call], new: Layer) -> Promise:
+    """Return what another layer in some calls promises: not much, unless both do nothing."""
+    old = inner.layers[calls[0].layer or ""]
+    if any(len(call.written_refs) != 1 or len(call.outputs) != 1 for call in calls):
+        return "changed"
+    return weakest(
+        passing_promise(graph, inner, layer, call.written_refs[0])
+        for call in calls
+        for layer in (old, new)
+    )
 
 
 def _replace_by_function(
@@ -136,8 +150,11 @@ def configure_layer(graph: "Graph", path: str, changes: Mapping[str, Any], weigh
     written = ", ".join(f"{key}={shown(value)}" for key, value in changes.items())
     kept = "" if weights == "fit" else f", weights={weights!r}"
     how = f": {written or 're-created'}{kept}"
-    edit = Edit(f"configure '{path}' ({old.kind}){how}", gist=Gist("configure", old.kind, how))
-
+    edit = Edit(
+        f"configure '{path}' ({old.kind}){how}",
+        gist=Gist("configure", old.kind, how),
+        promise=_promise_of_changes(graph, old, changes, weights),
+    )
     if trainable is not None:
         graph = flagged(graph, [old], trainable=trainable)
     if not rest and weights == "fit":
@@ -159,6 +176,14 @@ def configure_layer(graph: "Graph", path: str, changes: Mapping[str, Any], weigh
         return target.changed(layers=target.parts("layers") | {key: new})
 
     return with_entry(edit_everywhere(graph, old, edit, change), edit)
+
+
+def _promise_of_changes(
+    graph: "Graph", old: Layer, changes: Mapping[str, Any], weights: str
+) -> Promise:
+    if not changes or weights == "fresh":
+        return "changed"
+    return graph.live_origin().promise_of_changes(old, changes)
 
 
 def check_policy(weights: str) -> None:

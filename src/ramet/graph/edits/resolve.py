@@ -5,8 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from ramet._words import Promise, weakest
 from ramet.errors import GraphError
-from ramet.graph.data import Layer
+from ramet.graph.data import Layer, Ref
 from ramet.graph.edits.apart import apart
 from ramet.graph.names import counted, is_automatic, next_free
 from ramet.graph.tree import Tree, leaves
@@ -108,6 +109,23 @@ def described(graph: "Graph", new: Layer) -> str:
     """Return a new layer as the journal names it."""
     owner = " (a copy: it is used elsewhere too)" if graph.live_origin().is_used(new) else ""
     return f"{new.kind} '{new.name}'{owner}"
+
+
+def passing_promise(graph: "Graph", inner: "Graph", layer: Layer, ref: Ref) -> Promise:
+    """Return what it promises to add or remove a layer between a tensor and its consumers.
+
+    Args:
+        graph: The outermost graph.
+        inner: The graph with the tensor.
+        layer: The layer.
+        ref: The tensor.
+    """
+    live, spec = graph.live_origin(), inner.calls[ref.call].outputs[ref.index]
+    promise = live.promise_of_passing(layer, spec, inner)
+    # In inference, the order of calls shows only in what they leave behind.
+    if promise == "exact" or (promise != "changed" and live.keeps_state(graph)):
+        return weakest((promise, live.promise_of_order(graph)))
+    return promise
 
 
 def _brought(graph: "Graph", layer: Any, where: str) -> Layer:

@@ -26,7 +26,8 @@ def unshare(graph: "Graph", path: str) -> "Graph":
         message = f"layer '{path}' is called once, so there is nothing to unshare"
         raise GraphError(message)
     gist = Gist("unshare", inner.layers[key].kind)
-    edit = Edit(f"unshare '{path}' ({len(calls)} calls)", gist=gist)
+    promise = graph.live_origin().promise_of_copies(inner.layers[key])
+    edit = Edit(f"unshare '{path}' ({len(calls)} calls)", gist=gist, promise=promise)
 
     def change(target: "Graph") -> "Graph":
         draft = Draft(target, edit)
@@ -72,7 +73,12 @@ def share(graph: "Graph", first: str, others: tuple[str, ...], config: str) -> "
     ]
     text = f"share '{first}' with {listed([repr(other) for other in others])}"
     consequences = listed([note for note in notes if note], separator="; ")
-    edit = Edit.of_many("; ".join(filter(None, [text, consequences])), lines)
+    promise = graph.live_origin().promise_of_sharing(
+        inner.layers[key], [inner.layers[other] for other in keys]
+    )
+    if any(graph.live_origin().tie(inner.layers[key], inner.layers[k]).config for k in keys):
+        promise = "changed"
+    edit = Edit.of_many("; ".join(filter(None, [text, consequences])), lines, promise)
 
     def change(target: "Graph") -> "Graph":
         draft = Draft(target, edit)
