@@ -171,6 +171,7 @@ VERBS: dict[str, Callable[[Hands], Right]] = {
         "outputs": ["first", "second"],
         "name": "merged",
     },
+    "profile": lambda h: {"model": h.model, "batch": 2, "shapes": (6,)},
     "rewrite": lambda h: {
         "model": h.model,
         "pattern": lambda x: layers.Dense(2)(x),
@@ -306,13 +307,25 @@ RESULTS: dict[str, tuple[Callable[[Hands], Any], dict[str, Right]]] = {
         lambda h: ramet.masks(h.model),
         {"table": {"every": True}, "text": {"every": True}},
     ),
+    "Profile": (
+        lambda h: ramet.profile(h.model),
+        {
+            "call": {"path": "head"},
+            "table": {"depth": 1, "by": "macs", "every": True},
+            "text": {"depth": 1, "by": "params", "every": False},
+            "top": {"n": 3, "by": "memory"},
+        },
+    ),
     "Report": (_report, {"check": {"name": "structure"}}),
     "Source": (lambda h: ramet.emit(h.first, check=False), {}),
     "TransferReport": (lambda h: h.graph.transfer_report(), {"of": {"status": "kept"}}),
 }
 """How each result is made, and the arguments of those of its methods that take any."""
 
-PLAIN = ("Check", "Divergence", "Entry", "Fact", "Finding", "Miss", "TensorMask", "Transfer")
+PLAIN = (
+    *("CallCost", "Check", "Divergence", "Entry", "Fact", "Finding", "Miss", "TensorMask"),
+    "Transfer",
+)
 """Parts of results: data without methods that take arguments."""
 
 
@@ -340,6 +353,7 @@ INSIDE: dict[str, list[tuple[str, Callable[[Any], Any]]]] = {
         ("at", lambda v: {"a": v}),
         ("each", lambda v: lambda place, outputs: v),  # noqa: ARG005 its parameters are counted
     ],
+    "profile": [("shapes", lambda v: (v,)), ("shapes", lambda v: {"tokens": v})],
     "files.load": [("custom_objects", lambda v: {"Dense": v})],
     "files.check_target": [("suffixes", lambda v: (v,))],
     "Graph.add_output": [("at", lambda v: graphs.Ref("no such") if v is None else v)],

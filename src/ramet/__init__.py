@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # the same names as in `_HOMES`, for type checkers
     from ramet._diff import diff
     from ramet._emit import emit
     from ramet._masks import masks
+    from ramet._profile import profile
     from ramet._rewrite import any_layer, rewrite
     from ramet._run import run
     from ramet._show import show
@@ -38,6 +39,7 @@ __all__ = [
     "emit",
     "masks",
     "merge",
+    "profile",
     "rewrite",
     "run",
     "show",
@@ -47,7 +49,7 @@ __all__ = [
 
 _BACKENDS = ("jax", "tensorflow", "torch")
 
-_MODULES = ("adapt", "compress", "errors", "files", "graph", "results")
+_MODULES = ("adapt", "compress", "errors", "files", "graph", "profiling", "results")
 """The public modules."""
 
 _HOMES = {
@@ -61,6 +63,7 @@ _HOMES = {
     "emit": "ramet._emit",
     "masks": "ramet._masks",
     "merge": "ramet._combine",
+    "profile": "ramet._profile",
     "rewrite": "ramet._rewrite",
     "run": "ramet._run",
     "show": "ramet._show",
@@ -77,8 +80,8 @@ _EARLIER = {
     """,
     "ramet.graph": "Call Edit Journal Layer Ref Selection Spec",
     "ramet.results": """
-        Check Checkup Diff Divergence Entry Explanation Fact Finding MaskFlow Miss Report Source
-        TensorMask Transfer TransferReport
+        CallCost Check Checkup Diff Divergence Entry Explanation Fact Finding MaskFlow Miss Profile
+        Report Source TensorMask Transfer TransferReport
     """,
 }
 """Names of public modules that can be imported from here too, as most of them once were."""

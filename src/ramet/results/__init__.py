@@ -6,11 +6,13 @@ from ramet.results.diff import Diff, Entry
 from ramet.results.divergence import Divergence
 from ramet.results.explanation import Explanation
 from ramet.results.masks import Finding, MaskFlow, TensorMask
+from ramet.results.profile import CallCost, Profile
 from ramet.results.report import Check, Report
 from ramet.results.source import Source
 from ramet.results.transfer import Transfer, TransferReport
 
 __all__ = [
+    "CallCost",
     "Check",
     "Checkup",
     "Diff",
@@ -21,6 +23,7 @@ __all__ = [
     "Finding",
     "MaskFlow",
     "Miss",
+    "Profile",
     "Report",
     "Source",
     "TensorMask",

@@ -1,0 +1,52 @@
+"""`profile`: what a model costs, call by call."""
+
+from typing import Any
+
+from ramet import keras_internals as internals
+from ramet.profiling.profile import profile_of
+from ramet.profiling.sizes import check_batch
+from ramet.results.profile import Profile
+from ramet.tracing.settled import settled
+
+
+def profile(model: Any, *, batch: int = 1, shapes: Any = None) -> Profile:
+    """Count what a model costs, per call and in total: MACs, weights and memory.
+
+    Counted are the multiply-accumulates of convolutions, dense and recurrent layers, matrix
+    products and attention, in inference. A bias, normalization, an activation, pooling and
+    resizing count as none. FLOPs are twice the MACs. A shared layer counts its weights once
+    and its MACs per call. What has no rule, such as a layer of your own, is listed, and the
+    total is what is known at least; `ramet.profiling.counts` registers a rule.
+
+    The model is neither called nor changed. An edited Graph is built first, on the weights of
+    its model. Takes O(calls).
+
+    Args:
+        model: A model that can be traced, or a Graph.
+        batch: How many examples are computed at once.
+        shapes: Sizes of the inputs that the model leaves open, without the batch axis: a tuple
+            for a model with one input, or a dict by the names of inputs.
+
+    Returns:
+        The profile: `profile.macs`, `profile.params`, `profile.calls`, `print(profile)`.
+
+    Raises:
+        ModelError: If it is not a model, or has no graph.
+        OptionError: If `batch` is not a positive integer, or `shapes` does not fit.
+        GraphError: If `shapes` names an input that does not exist.
+
+    Examples:
+        >>> profile = ramet.profile(model)
+        >>> profile.macs, profile.params
+        (6924, 143)
+        >>> [call.path for call in profile.top(2)]
+        ['conv', 'head']
+        >>> images = keras.Input((None, None, 3), name="images")
+        >>> network = keras.Model(images, layers.Conv2D(8, 3)(images))
+        >>> ramet.profile(network, shapes=(34, 34, 3)).macs
+        221184
+    """
+    check_batch(batch)
+    graph = settled(model)
+    with internals.room_for(graph):
+        return profile_of(graph, batch=int(batch), shapes=shapes)
