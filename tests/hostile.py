@@ -32,7 +32,7 @@ from ramet.files.description import describe
 from watching import watched
 
 SECONDS = 60
-"""How long a file may take; most take less than one."""
+"""How much of the processor's time a file may take; most take less than one."""
 MEMORY = 1 << 30
 """Bytes by which one file may raise the most that this process has used."""
 
@@ -222,13 +222,13 @@ def _bounded() -> Iterator[None]:
     def give_up(*_: Any) -> None:
         raise Fault(f"it took more than {SECONDS} s")
 
-    before = signal.signal(signal.SIGALRM, give_up)
-    signal.alarm(SECONDS)
+    before = signal.signal(signal.SIGPROF, give_up)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
     try:
         yield
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 def _state() -> tuple[Any, ...]:
@@ -243,7 +243,7 @@ def attempt(path: Path, read: Callable[[Path], Any], tally: Tally) -> None:
     """Read a file. Raise a `Fault` unless it is a model or refused, and nothing else happens."""
     _forget_most()
     before, most = _state(), _most_memory()
-    started = time.monotonic()
+    started = time.process_time()
     with watched(path) as events, _bounded():
         try:
             read(path)
@@ -263,7 +263,7 @@ def attempt(path: Path, read: Callable[[Path], Any], tally: Tally) -> None:
         raise Fault("it changed settings")
     if _most_memory() - most > MEMORY:
         raise Fault(f"it took {(_most_memory() - most) >> 20} MiB")
-    if time.monotonic() - started > SECONDS:
+    if time.process_time() - started > SECONDS:
         raise Fault("it took too long")
 
 

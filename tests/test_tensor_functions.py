@@ -188,6 +188,11 @@ def test_what_is_no_such_function():
             "calls layer 'dense' of the model itself",
         ),
         (
+            lambda x: x + keras.Input((4,), name="stray"),
+            ramet.GraphError,
+            "depends on input 'stray' of its own; let it compute with its parameters alone",
+        ),
+        (
             lambda x: ops.matmul(x, np.ones((5, 5), "float32")),
             ramet.GraphError,
             r"what follows 'add' cannot take \(None, 4\)",

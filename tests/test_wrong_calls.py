@@ -48,18 +48,18 @@ def state(hands: Hands) -> tuple[Any, ...]:
 
 @contextlib.contextmanager
 def limited(seconds: int) -> Iterator[None]:
-    """Fail if something takes longer."""
+    """Fail if something takes more time of the processor."""
 
     def stop(*_: object) -> None:
         raise TimeoutError
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(seconds)
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 def problem(target: Target, hands: Hands, right: Right, parameter: str, value: Any) -> str | None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import keras
 import numpy as np
@@ -87,6 +88,55 @@ class Unprintable:
         raise ValueError("no repr")
 
 
+class Failing:
+    """An object whose attributes, length, items and truth fail."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError("no attributes")
+
+    def _fail(self) -> Any:
+        raise RuntimeError("nothing")
+
+    __bool__ = __len__ = __iter__ = _fail
+
+
+class Text(str):
+    """A string of a class of its own."""
+
+    __slots__ = ()
+
+
+class OddPath:
+    """A path that is a number."""
+
+    def __fspath__(self) -> Any:
+        return 3
+
+
+class OddSignature:
+    """Something that can be called, and does not say with what."""
+
+    __signature__ = 3
+
+    def __call__(self, *_: Any) -> None:
+        """Return nothing."""
+
+
+def in_itself() -> dict[str, Any]:
+    """Return a dict that contains itself."""
+    tree: dict[str, Any] = {}
+    tree["a"] = tree
+    return tree
+
+
+def deleted() -> Any:
+    """Return an array of the backend; on JAX, its memory is gone."""
+    array = keras.ops.ones((1, 6))
+    if keras.backend.backend() == "jax":
+        array.delete()
+    return array
+
+
 WRONG: dict[str, Callable[[Hands], Any]] = {
     "None": lambda _: None,
     "True": lambda _: True,
@@ -135,6 +185,22 @@ WRONG: dict[str, Callable[[Hands], Any]] = {
     "endless_list": lambda _: endless(),
     "generator": lambda _: (number for number in range(3)),
     "module": lambda _: keras,
+    "failing": lambda _: Failing(),
+    "any_attribute": lambda _: Mock(),
+    "text_of_a_class": lambda _: Text("no such"),
+    "surrogate": lambda _: "\ud800",
+    "number_of_numpy": lambda _: np.int64(2),
+    "record_of_numpy": lambda _: np.zeros(2, [("a", "i4")]),
+    "endless_dict": lambda _: in_itself(),
+    "odd_keys": lambda _: {None: 1, (1, 2): 2, float("nan"): 3, "": 4},
+    "long_range": lambda _: range(10**12),
+    "odd_path": lambda _: OddPath(),
+    "odd_signature": lambda _: OddSignature(),
+    "plain_type": lambda _: int,
+    "not_constructed": lambda _: layers.Dense.__new__(layers.Dense),
+    "model_not_constructed": lambda _: keras.Model.__new__(keras.Model),
+    "other_symbolic": lambda _: keras.Input((4,)),
+    "deleted_array": lambda _: deleted(),
 }
 """Values that are wrong for nearly every parameter; where one is right, it is accepted."""
 
@@ -331,7 +397,7 @@ PLAIN = (
 
 def returning(value: Any) -> Callable[..., Any]:
     """Return a function that returns a value; not a layer in use, which would be used again."""
-    kept = not (isinstance(value, keras.Layer) and value.built)
+    kept = not (isinstance(value, keras.Layer) and getattr(value, "built", False))
     return lambda _: value if kept else None
 
 

@@ -44,6 +44,14 @@ def shown(value: object) -> str:
     return f"{article} {kind.__name__}"
 
 
+def attribute(value: Any, name: str) -> Any:
+    """Return an attribute of whatever was passed, or `None` if it has none that can be read."""
+    try:
+        return getattr(value, name, None)
+    except Exception:  # noqa: BLE001 whatever its class raises
+        return None
+
+
 def did_you_mean(name: str, known: Collection[str]) -> str:
     """Return `; did you mean 'x'?` for the closest known name, or an empty string."""
     near = difflib.get_close_matches(name[:_LONGEST], known, n=1)
@@ -132,7 +140,10 @@ def checked_path(value: object, what: str) -> Path:
     Raises:
         OptionError: If it is none.
     """
-    text = cast("Any", os.fspath(cast("str", value)) if _is_path(value) else None)
+    try:
+        text = cast("Any", os.fspath(cast("str", value)) if _is_path(value) else None)
+    except Exception as error:  # whatever its class raises
+        raise OptionError(f"{what} must be the path of a file, got {shown(value)}") from error
     if not isinstance(text, str) or not text or "\0" in text:
         raise OptionError(f"{what} must be the path of a file, got {shown(value)}")
     return Path(text)

@@ -44,7 +44,7 @@ def parts(value):
 
 
 @given(structures())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150, deadline=None, derandomize=True)
 def test_a_copy_has_the_shape_of_its_source_and_nothing_of_it(value):
     waiting, pair_of, kept = [(value, Copier().copy(value))], {}, []
     while waiting:

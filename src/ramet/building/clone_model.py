@@ -22,6 +22,7 @@ from ramet.graph.interpret import CallLoop
 from ramet.graph.names import counted
 from ramet.graph.reach import written_calls
 from ramet.graph.tree import Tree, leaves, map_tree
+from ramet.tracing.options import is_constructed, unconstructed
 from ramet.tracing.origin import live_of
 from ramet.tracing.trace import has_graph, trace
 
@@ -244,6 +245,8 @@ def _check_is_layer(layer: Any, origin: Any) -> None:
             "return a layer: a new one, or the old one itself"
         )
         raise OptionError(message)
+    if not is_constructed(layer):
+        raise OptionError(f"clone_function for layer '{origin.name}': {unconstructed(layer)}")
 
 
 def _check_are_tensors(outputs: list[Any], layer: str) -> None:

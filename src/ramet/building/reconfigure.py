@@ -15,6 +15,7 @@ from ramet.errors import OptionError
 from ramet.graph import Layer
 from ramet.graph.names import did_you_mean, shown
 from ramet.tracing.configs import raw_config
+from ramet.tracing.options import is_constructed, unconstructed
 
 
 def check_changes(layer: Layer, changes: Mapping[str, Any]) -> None:
@@ -45,6 +46,8 @@ def check_changes(layer: Layer, changes: Mapping[str, Any]) -> None:
 
 def _check_unbuilt(layer: Layer, name: str, value: Any) -> None:
     """Check that a layer which is passed as an argument has no weights yet."""
+    if isinstance(value, keras.Layer) and not is_constructed(value):
+        raise OptionError(f"{name} of layer '{layer.name}': {unconstructed(value)}")
     if isinstance(value, keras.Layer) and value.built and value.weights:
         message = (
             f"'{value.name}', which is passed as {name} of layer '{layer.name}', has weights, and "

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Generator
+from numbers import Integral
 from typing import Any
 
 import keras
@@ -9,7 +10,7 @@ import numpy as np
 
 from ramet import keras_internals as internals
 from ramet._arguments import check_depth, shown
-from ramet.backends.values import is_symbolic
+from ramet.backends.values import is_symbolic, is_tensor
 from ramet.errors import OptionError, RametError
 
 
@@ -45,7 +46,16 @@ def _is_array(value: Any) -> bool:
         return value.dtype.kind != "O" or is_text
     if is_symbolic(value) or isinstance(value, type):
         return False
-    return keras.ops.is_tensor(value) or all(hasattr(value, name) for name in ("shape", "dtype"))
+    try:
+        return is_tensor(value) or _is_like_an_array(value)
+    except Exception:  # noqa: BLE001 whatever its class raises when it is asked for attributes
+        return False
+
+
+def _is_like_an_array(value: Any) -> bool:
+    """Whether an object of another library says its shape and dtype."""
+    sizes = [*value.shape]
+    return hasattr(value, "dtype") and all(isinstance(size, Integral) for size in sizes)
 
 
 @contextlib.contextmanager

@@ -26,7 +26,7 @@ def checked_aspects(only: object) -> tuple[str, ...]:
     if only is None:
         return ASPECTS
     is_several = isinstance(only, Sequence) and not isinstance(only, (str, bytes))
-    chosen = tuple(cast("Sequence[Any]", only)) if is_several else (only,)
+    chosen = cast("Sequence[Any]", only) if is_several else (only,)
     for word in chosen:
         check_word(word, "only", ASPECTS)
     if not chosen:

@@ -10,7 +10,7 @@ from typing import Any
 import keras
 
 from ramet import keras_internals as internals
-from ramet._arguments import check_depth
+from ramet._arguments import attribute, check_depth
 from ramet.backends import is_of_keras
 from ramet.backends.values import same_bits, to_numpy
 from ramet.copying.models import copy_layer
@@ -207,10 +207,18 @@ def parameters_of(function: Callable[..., Any]) -> list[str]:
     if not callable(function) or isinstance(function, keras.Operation):
         message = f"a pattern must be a function, got a {type(function).__name__}"
         raise OptionError(message)
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError) as error:  # as of some classes and built-in functions
+        message = (
+            f"'{name_of(function)}' does not say which parameters it has; pass a function of the "
+            "input tensors"
+        )
+        raise OptionError(message) from error
     # Parameters with defaults are not wildcards: `lambda x, size=size: ...` in a loop.
     names = [
         name
-        for name, parameter in inspect.signature(function).parameters.items()
+        for name, parameter in parameters.items()
         if name != "match" and parameter.default is inspect.Parameter.empty
     ]
     if not names:
@@ -223,4 +231,5 @@ def parameters_of(function: Callable[..., Any]) -> list[str]:
 
 def name_of(function: Callable[..., Any]) -> str:
     """Return the name of a pattern or replacement, for messages."""
-    return getattr(function, "__name__", "pattern")
+    name = attribute(function, "__name__")
+    return name if isinstance(name, str) else "pattern"

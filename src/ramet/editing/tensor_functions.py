@@ -60,7 +60,7 @@ def trace_call(
 
     Raises:
         OptionError: If it returns something other than tensors.
-        GraphError: If it calls a layer of the model itself.
+        GraphError: If it calls a layer of the model itself, or uses an input of its own.
     """
     layers = {id(layer.origin): layer for layer in own}
     calls = {key: internals.count_calls(layer.origin) for key, layer in layers.items()}
@@ -69,6 +69,7 @@ def trace_call(
         _check_tensors(outputs, what)
         graph = trace_between(inputs, outputs)
         _check_foreign(graph, layers, what)
+        _check_strays(graph, what)
     except Exception:
         for key, layer in layers.items():
             internals.forget_calls(layer.origin, *calls[key])
@@ -90,6 +91,18 @@ def input_like(spec: Spec, graph: Graph) -> Any:
     sparse = spec.sparse and any(start.sparse for start in starts)
     kinds = {"ragged": True} if spec.ragged else {}
     return keras.Input(batch_shape=spec.shape, dtype=spec.dtype, sparse=sparse, **kinds)
+
+
+def _check_strays(graph: Graph, what: str) -> None:
+    known = {ref.call for ref in leaves(graph.inputs)}
+    for call in graph.calls.values():
+        layer = None if call.layer is None else graph.layers[call.layer]
+        if layer is not None and layer.is_input and call.name not in known:
+            message = (
+                f"{what} returns a tensor that depends on input '{call.layer}' of its own; let it "
+                "compute with its parameters alone"
+            )
+            raise GraphError(message)
 
 
 def _check_foreign(graph: Graph, own: Mapping[int, Layer], what: str) -> None:

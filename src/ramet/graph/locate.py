@@ -3,7 +3,7 @@
 import difflib
 from typing import TYPE_CHECKING, cast
 
-from ramet._arguments import shown
+from ramet._arguments import attribute, shown
 from ramet.errors import GraphError, OptionError
 from ramet.graph.data import Call, Layer, Ref
 from ramet.graph.names import counted
@@ -127,7 +127,7 @@ def check_place(place: object) -> None:
         OptionError: If it is something else.
     """
     if not isinstance(place, (str, Ref)):
-        name = getattr(place, "name", None)
+        name = attribute(place, "name")
         hint = f"; pass its name, '{name}'" if isinstance(name, str) and name else ""
         message = f"a place in a graph is named by a string, got {shown(place)}{hint}"
         raise OptionError(message)

@@ -6,6 +6,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, cast
 
 from ramet._arguments import (
+    attribute,
     check_flag,
     check_function,
     check_index,
@@ -46,7 +47,7 @@ class Selection:
         Raises:
             OptionError: If an argument has the wrong type.
         """
-        if not hasattr(graph, "live_origin"):
+        if attribute(graph, "live_origin") is None:
             raise OptionError(f"a selection is of a Graph, got {shown(graph)}")
         if not isinstance(cast("Any", paths), tuple):
             raise OptionError(f"paths must be a tuple of strings, got {shown(paths)}")

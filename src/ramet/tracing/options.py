@@ -5,7 +5,7 @@ from typing import Any
 import keras
 
 from ramet import keras_internals as internals
-from ramet._arguments import check_index, check_name, check_word, shown
+from ramet._arguments import attribute, check_index, check_name, check_word, shown
 from ramet._words import WEIGHTS
 from ramet.errors import ModelError, OptionError, StateError
 
@@ -31,6 +31,19 @@ def check_model(model: Any) -> None:
         )
         message = f"expected a Keras model, got {shown(model)}{hint}"
         raise ModelError(message)
+    if not is_constructed(model):
+        raise ModelError(unconstructed(model))
+
+
+def is_constructed(layer: Any) -> bool:
+    """Whether the constructor of Keras has run for a layer."""
+    return attribute(layer, "name") is not None
+
+
+def unconstructed(layer: Any) -> str:
+    """Return a message about a layer whose constructor has not run."""
+    kind = type(layer).__name__
+    return f"the {kind} was created without its constructor; create it by calling {kind}(...)"
 
 
 def check_options(weights: Any, seed: Any, name: Any) -> None:

@@ -7,6 +7,7 @@ import keras
 from ramet import keras_internals as internals
 from ramet.errors import OptionError
 from ramet.graph import Call, Layer
+from ramet.tracing.options import is_constructed, unconstructed
 from ramet.tracing.origin import LiveCall
 from ramet.tracing.specs import spec_of
 from ramet.tracing.trace import record_operation
@@ -28,6 +29,8 @@ def record_layer(layer: Any, where: str) -> Layer:
     if not isinstance(layer, keras.Operation) or isinstance(layer, keras.layers.InputLayer):
         message = f"{where} must be a Keras layer, got {_shown(layer)}"
         raise OptionError(message)
+    if not is_constructed(layer):
+        raise OptionError(f"{where}: {unconstructed(layer)}")
     return record_operation(layer, {})
 
 
