@@ -17,7 +17,7 @@ pytestmark = pytest.mark.one_backend
 
 SOURCE = Path(__file__).parents[1] / "src"
 HEAVY = ("keras", "jax", "jaxlib", "tensorflow", "torch")
-VERBS = ("clone", "verify", "diff", "masks", "show", "emit", "edit")
+VERBS = ("clone", "verify", "diff", "masks", "show", "emit", "edit", "profile")
 
 WITHOUT_KERAS = f"""
 import sys

@@ -456,6 +456,60 @@ def test_edited_graphs_count_what_they_build():
     assert ramet.profile(graph).macs == 36 * 4 * 27
 
 
+# --- two side by side ---
+
+
+@pytest.mark.sampled
+def test_two_profiles_side_by_side():
+    x = keras.Input((8,), name="x")
+    y = layers.Dense(6, name="b")(layers.Dropout(0.1, name="drop")(layers.Dense(4, name="a")(x)))
+    graph = ramet.trace(keras.Model(x, layers.Dense(2, name="c")(y), name="net"))
+    edited = graph.configure("b", units=3, weights="fresh").configure("c", weights="grow")
+    edited = edited.insert_after("a", layers.Dense(4, name="new")).remove("drop")
+    comparison = ramet.profile(graph).against(ramet.profile(edited))
+    assert comparison.title == "'net': MACs 68 → 66 (97.1 %), params 80 → 79 (98.8 %)"
+    assert comparison.table().rows == [
+        ("new", "none", "16", "", "none", "20", ""),
+        ("b", "24", "12", "50", "30", "15", "50"),
+        ("c", "12", "6", "50", "14", "8", "57"),
+    ]
+    assert [row[0] for row in comparison.table(every=True).rows] == ["a", "drop", "new", "b", "c"]
+    assert "68 → 66 MACs, 80 → 79 params (320 bytes → 316 bytes)" in str(comparison)
+    assert comparison.macs_ratio == 66 / 68
+    assert comparison.ok
+    assert comparison.to_dict()["second"]["macs"] == 66
+    empty = ramet.profile(model_of(layers.ReLU(), (2,)))
+    assert (empty.against(empty).params_ratio, empty.against(empty).table().rows) == (None, [])
+    with pytest.raises(ramet.errors.OptionError, match="of batch 1 and 2; profile both with the"):
+        empty.against(ramet.profile(edited, batch=2))
+    with pytest.raises(
+        ramet.errors.OptionError, match=r"other must be a Profile, got 3; pass ramet"
+    ):
+        empty.against(3)
+
+
+# --- time ---
+
+
+def test_time_is_measured_call_by_call():
+    tokens = keras.Input((None,), dtype="int32", name="tokens")
+    x = layers.Embedding(9, 8, mask_zero=True, name="embedding")(tokens)
+    inner = keras.Input((None, 8))
+    block = keras.Model(inner, layers.Dense(8, name="dense")(inner), name="block")
+    x = layers.GlobalAveragePooling1D(name="pool")(layers.Dropout(0.5, name="drop")(block(x)))
+    model = keras.Model(tokens, layers.BatchNormalization(name="norm")(x), name="timed")
+    before = [ops.convert_to_numpy(variable).tobytes() for variable in model.variables]
+    profile = ramet.profile(model, batch=3, time=True, shapes=(5,))
+    assert all(cost.seconds > 0 for cost in profile.walk())
+    assert profile.call("block").seconds > profile.call("block/dense").seconds
+    assert profile.seconds == sum(call.seconds for call in profile.calls)
+    assert profile.table(by="time").columns[-1] == "ms"
+    assert "times are medians of eager calls" in str(profile)
+    assert before == [ops.convert_to_numpy(variable).tobytes() for variable in model.variables]
+    with pytest.raises(ramet.errors.OptionError, match="cannot be measured, since the size of inp"):
+        ramet.profile(model, time=True)
+
+
 # --- how it is printed ---
 
 

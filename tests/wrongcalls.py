@@ -237,7 +237,7 @@ VERBS: dict[str, Callable[[Hands], Right]] = {
         "outputs": ["first", "second"],
         "name": "merged",
     },
-    "profile": lambda h: {"model": h.model, "batch": 2, "shapes": (6,)},
+    "profile": lambda h: {"model": h.model, "batch": 2, "time": False, "shapes": (6,)},
     "rewrite": lambda h: {
         "model": h.model,
         "pattern": lambda x: layers.Dense(2)(x),
@@ -376,11 +376,16 @@ RESULTS: dict[str, tuple[Callable[[Hands], Any], dict[str, Right]]] = {
     "Profile": (
         lambda h: ramet.profile(h.model),
         {
+            "against": {"other": results.Profile("other", 1, (), 0)},
             "call": {"path": "head"},
             "table": {"depth": 1, "by": "macs", "every": True},
             "text": {"depth": 1, "by": "params", "every": False},
             "top": {"n": 3, "by": "memory"},
         },
+    ),
+    "ProfileComparison": (
+        lambda h: ramet.profile(h.first).against(ramet.profile(h.second)),
+        {"table": {"depth": 1, "every": True}, "text": {"depth": 0, "every": False}},
     ),
     "Report": (_report, {"check": {"name": "structure"}}),
     "Source": (lambda h: ramet.emit(h.first, check=False), {}),

@@ -81,7 +81,7 @@ _EARLIER = {
     "ramet.graph": "Call Edit Journal Layer Ref Selection Spec",
     "ramet.results": """
         CallCost Check Checkup Diff Divergence Entry Explanation Fact Finding MaskFlow Miss Profile
-        Report Source TensorMask Transfer TransferReport
+        ProfileComparison Report Source TensorMask Transfer TransferReport
     """,
 }
 """Names of public modules that can be imported from here too, as most of them once were."""

@@ -3,13 +3,14 @@
 from typing import Any
 
 from ramet import keras_internals as internals
+from ramet._arguments import check_flag
 from ramet.profiling.profile import profile_of
 from ramet.profiling.sizes import check_batch
 from ramet.results.profile import Profile
 from ramet.tracing.settled import settled
 
 
-def profile(model: Any, *, batch: int = 1, shapes: Any = None) -> Profile:
+def profile(model: Any, *, batch: int = 1, time: bool = False, shapes: Any = None) -> Profile:
     """Count what a model costs, per call and in total: MACs, weights and memory.
 
     Counted are the multiply-accumulates of convolutions, dense and recurrent layers, matrix
@@ -18,12 +19,15 @@ def profile(model: Any, *, batch: int = 1, shapes: Any = None) -> Profile:
     and its MACs per call. What has no rule, such as a layer of your own, is listed, and the
     total is what is known at least; `ramet.profiling.counts` registers a rule.
 
-    The model is neither called nor changed. An edited Graph is built first, on the weights of
-    its model. Takes O(calls).
+    The model is not called, unless times are to be measured, and never changed. An edited Graph
+    is built first, on the weights of its model. Takes O(calls).
 
     Args:
         model: A model that can be traced, or a Graph.
         batch: How many examples are computed at once.
+        time: Whether to measure the time of each call, too: the model is run on made-up data,
+            eagerly and call by call, and the median of several runs is taken. That includes what
+            Python and the backend take per call; a compiled model is faster.
         shapes: Sizes of the inputs that the model leaves open, without the batch axis: a tuple
             for a model with one input, or a dict by the names of inputs.
 
@@ -32,7 +36,8 @@ def profile(model: Any, *, batch: int = 1, shapes: Any = None) -> Profile:
 
     Raises:
         ModelError: If it is not a model, or has no graph.
-        OptionError: If `batch` is not a positive integer, or `shapes` does not fit.
+        OptionError: If `batch` is not a positive integer, or `shapes` does not fit, or times are
+            to be measured and a size is not known.
         GraphError: If `shapes` names an input that does not exist.
 
     Examples:
@@ -47,6 +52,7 @@ def profile(model: Any, *, batch: int = 1, shapes: Any = None) -> Profile:
         221184
     """
     check_batch(batch)
+    check_flag(time, "time")
     graph = settled(model)
     with internals.room_for(graph):
-        return profile_of(graph, batch=int(batch), shapes=shapes)
+        return profile_of(graph, batch=int(batch), shapes=shapes, time=time)

@@ -124,6 +124,9 @@ class Backend:
     def set_random_state(self, state: Any) -> None:
         """Restore the state of its global generators."""
 
+    def wait_for(self, values: list[Any]) -> None:
+        """Wait until some values are computed, for backends that compute in the background."""
+
     def seed(self, seed: int) -> None:
         """Seed its global generators, which initializers may draw from. It is loaded."""
 

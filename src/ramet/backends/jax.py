@@ -60,6 +60,10 @@ class Jax(Backend):
         value = variable.value
         return is_jax_array(type(value)) and value.is_deleted()
 
+    def wait_for(self, values: list[Any]) -> None:
+        """Wait until arrays are computed."""
+        self.package.block_until_ready([value for value in values if self.is_tensor(value)])
+
     def sparse_tensor(self, values: np.ndarray) -> Any:
         """Return a sparse array with one batch dimension."""
         from jax.experimental import sparse

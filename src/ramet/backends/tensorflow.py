@@ -127,6 +127,11 @@ class TensorFlow(Backend):
             value = value.to_tensor()
         return value.numpy() if self.is_tensor(value) else super().to_numpy(value)
 
+    def wait_for(self, values: list[Any]) -> None:
+        """Wait until the devices are done."""
+        if any(self.is_tensor(value) for value in values):
+            self.package.test.experimental.sync_devices()
+
     def is_state(self, value: Any) -> bool:
         """Whether a value is a variable or module."""
         tensorflow = sys.modules.get("tensorflow")

@@ -49,6 +49,13 @@ class Torch(Backend):
         bits = torch.uint8 if tensor.itemsize == 1 else torch.int16
         return tensor.view(bits).numpy().view(extension).copy()
 
+    def wait_for(self, values: list[Any]) -> None:
+        """Wait until the GPUs that tensors lie on are done; the host computes in order."""
+        devices = {value.device for value in values if self.is_tensor(value)}
+        for device in devices:
+            if device.type == "cuda":
+                self.package.cuda.synchronize(device)
+
     def is_state(self, value: Any) -> bool:
         """Whether a value is a module or a parameter."""
         torch = sys.modules.get("torch")

@@ -1,8 +1,9 @@
-"""The command line: `ramet clone|diff|verify|masks|show|emit|edit FILE...`, `ramet doctor`.
+"""The command line: `ramet clone|diff|verify|masks|show|emit|edit|profile FILE...`, `ramet doctor`.
 
-`commands` has a function per command; `common` has what they share. `written_edits` and
-`written_layers` read edits and layers from options, `order` knows which option came first,
-`backend` and `custom` prepare Keras, and `remedies` turns Python advice into options.
+`commands` and `profiles` have a function per command; `common` has what they share.
+`written_edits` and `written_layers` read edits and layers from options, `order` knows which
+option came first, `backend` and `custom` prepare Keras, and `remedies` turns Python advice
+into options.
 """
 
 import io
@@ -12,6 +13,10 @@ import sys
 from typing import NoReturn
 
 from ramet.cli.commands import app
+from ramet.cli.profiles import profile
+
+REGISTERED = (profile,)
+"""Commands in files of their own: importing them adds them to the app."""
 
 
 def main() -> None:

@@ -6,6 +6,7 @@ _OPTIONS = (
     (r"pass (force|trust)=True", r"use --\1"),
     (r"pass it in custom_objects", r"use --trust --import"),
     (r"use names=\"exact\"", r"use --exact-names"),
+    (r"pass shapes=\{'([^']*)': \.\.\.\}", r"use --shape \1=..."),
     (r"set KERAS_BACKEND=(\w+) before Keras is imported", r"use --backend \1"),
 )
 """What errors say in Python, and on the command line."""

@@ -6,31 +6,42 @@ from ramet import keras_internals as internals
 from ramet.graph import Graph, Layer
 from ramet.profiling.count import Counter
 from ramet.profiling.sizes import input_tensors, notes_on
+from ramet.profiling.timing import timed
 from ramet.results.profile import Profile
 from ramet.tracing.origin import live_of
 
+_HOW = (
+    "times are medians of eager calls, one by one, with what Python and the backend take for each; "
+    "a compiled model is faster"
+)
 
-def profile_of(graph: Graph, *, batch: int = 1, shapes: Any = None) -> Profile:
+
+def profile_of(graph: Graph, *, batch: int = 1, shapes: Any = None, time: bool = False) -> Profile:
     """Return what the calls of a graph cost.
 
     Args:
         graph: A graph as it was traced, without edits.
         batch: The batch size.
         shapes: The sizes of inputs; see `input_tensors`.
+        time: Whether to measure the time of each call.
     """
     inputs = input_tensors(graph, batch, shapes)
     counter = Counter()
     with internals.untouched_names(), internals.untouched_randomness():
         level = counter.count(graph, inputs)
     other = _other_weights(counter, graph)
+    costs, notes = tuple(level.costs), notes_on(graph, inputs, batch)
+    if time:
+        costs = timed(graph, inputs, costs)
+        notes.append(_HOW)
     return Profile(
         name=graph.name,
         batch=batch,
-        calls=tuple(level.costs),
+        calls=costs,
         peak_bytes=counter.memory.peak,
         other_params=other[0],
         other_weight_bytes=other[1],
-        notes=tuple(notes_on(graph, inputs, batch)),
+        notes=tuple(notes),
     )
 
 

@@ -62,7 +62,7 @@ def notes_on(graph: Graph, inputs: Mapping[Ref, Tensor], batch: int) -> list[str
             many = "axis" if len(axes) == 1 else "axes"
             notes.append(
                 f"the size of {many} {', '.join(axes)} of input '{ref.call}' is not known; pass "
-                f"shapes={{'{ref.call}': ...}}, without the batch axis"
+                f"shapes={{'{ref.call}': ...}}"
             )
         spec = graph.calls[ref.call].outputs[ref.index]
         if spec.shape and spec.shape[0] not in (None, batch):

@@ -7,6 +7,7 @@ from ramet.results.divergence import Divergence
 from ramet.results.explanation import Explanation
 from ramet.results.masks import Finding, MaskFlow, TensorMask
 from ramet.results.profile import CallCost, Profile
+from ramet.results.profile_comparison import ProfileComparison
 from ramet.results.report import Check, Report
 from ramet.results.source import Source
 from ramet.results.transfer import Transfer, TransferReport
@@ -24,6 +25,7 @@ __all__ = [
     "MaskFlow",
     "Miss",
     "Profile",
+    "ProfileComparison",
     "Report",
     "Source",
     "TensorMask",

@@ -5,11 +5,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ramet._arguments import check_count, check_flag, check_text, check_word, did_you_mean
+from ramet._arguments import check_count, check_flag, check_text, check_word, did_you_mean, shown
 from ramet.errors import OptionError
 from ramet.graph.names import brief, counted, listed
 from ramet.results.base import Result, Table
+from ramet.results.profile_comparison import ProfileComparison, unfolded
 from ramet.text.console import as_text
+from ramet.text.figures import amount, size_text
 
 MEASURES = ("macs", "params", "memory", "time")
 """What calls can be ordered by."""
@@ -215,7 +217,7 @@ class Profile(Result):
         """
         check_count(depth, "depth must be a number of levels", _DEEPEST)
         check_flag(every, "every")
-        costs = [*self._unfolded(depth)]
+        costs = [*unfolded(self.calls, depth)]
         if by is not None:
             costs.sort(key=_measure(self, by), reverse=True)
         shown = [cost for cost in costs if every or cost.macs or cost.params or cost.uncounted]
@@ -227,6 +229,28 @@ class Profile(Result):
         notes = self._notes(len(costs) - len(shown))
         narrow = Table(self.title, *_narrow(columns, rows), notes, numbers)
         return Table(self.title, columns, rows, notes, numbers, narrow=narrow)
+
+    def against(self, other: "Profile") -> ProfileComparison:
+        """Compare this profile with a later one, such as that of an edited model.
+
+        Args:
+            other: The other profile, for the same batch size.
+
+        Raises:
+            OptionError: If it is no profile, or one for another batch size.
+
+        Examples:
+            >>> graph = ramet.trace(model).configure("conv", kernel_size=1, weights="fresh")
+            >>> comparison = ramet.profile(model).against(ramet.profile(graph))
+            >>> comparison.title
+            "'classifier': MACs 6.92 k → 780 (11.3 %), params 143 → 47 (32.9 %)"
+        """
+        if not isinstance(other, Profile):  # pyright: ignore[reportUnnecessaryIsInstance] users pass anything
+            raise OptionError(f"other must be a Profile, got {shown(other)}; pass ramet.profile(x)")
+        if other.batch != self.batch:
+            message = f"the profiles are of batch {self.batch:,} and {other.batch:,}"
+            raise OptionError(f"{message}; profile both with the same batch")
+        return ProfileComparison(self, other)
 
     def to_dict(self) -> dict[str, Any]:
         """Return totals and calls as plain data, for JSON."""
@@ -246,15 +270,6 @@ class Profile(Result):
             "calls": [cost.to_dict() for cost in self.walk()],
         }
 
-    def _unfolded(self, depth: int) -> Iterator[CallCost]:
-        waiting = [(cost, 0) for cost in reversed(self.calls)]
-        while waiting:
-            cost, level = waiting.pop()
-            if cost.inside and level < depth:
-                waiting += [(inner, level + 1) for inner in reversed(cost.inside)]
-            else:
-                yield cost
-
     def _notes(self, hidden: int) -> list[str]:
         size = "for one example" if self.batch == 1 else f"for a batch of {self.batch:,}"
         total = (
@@ -269,26 +284,6 @@ class Profile(Result):
         if hidden:
             lines.append(f"not shown: {counted(hidden, 'call')} without weights and MACs")
         return [*lines, *self.notes]
-
-
-def amount(value: float) -> str:
-    """Return a number with three digits and a unit: `4.09 G`."""
-    for unit, size in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if value >= size:
-            return (
-                f"{value / size:.3g} {unit}"
-                if value < 1000 * size
-                else f"{value / size:,.0f} {unit}"
-            )
-    return f"{value:.0f}"
-
-
-def size_text(value: int) -> str:
-    """Return a number of bytes with a unit: `102 MB`."""
-    for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if value >= size:
-            return f"{value / size:.3g} {unit}"
-    return f"{value} bytes"
 
 
 def _measure(profile: Profile, by: str) -> Callable[[CallCost], Any]:

@@ -1,0 +1,71 @@
+"""`ramet profile`: what a model costs, or two models side by side."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import ramet as verbs
+from ramet.cli.commands import File, app
+from ramet.cli.common import Answer, Common, UsageError, command
+from ramet.cli.remedies import with_options
+from ramet.cli.terminal import working
+
+
+@command(app)
+def profile(  # noqa: PLR0913 each is an option
+    file: File,
+    other: Annotated[Path | None, typer.Argument(help="A file to compare with.")] = None,
+    *,
+    batch: Annotated[int, typer.Option(help="How many examples are computed at once.")] = 1,
+    time: Annotated[bool, typer.Option("--time", help="Measure the time of each call.")] = False,
+    shape: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[INPUT=]SIZES",
+            help="Sizes of an input that leaves them open, such as 224,224,3. Repeatable.",
+        ),
+    ] = None,
+    by: Annotated[
+        str | None, typer.Option(help="Order of the rows: macs, params, memory or time.")
+    ] = None,
+    depth: Annotated[int, typer.Option(help="Levels of nested models to unfold.")] = 0,
+    common: Common,
+) -> Answer:
+    """Count what a model costs, call by call: MACs, weights, memory, and time if asked.
+
+    With a second file, the two side by side.
+
+    Examples:
+      ramet profile model.keras
+      ramet profile model.keras --batch 8 --time --by time
+      ramet profile detector.keras --shape image=640,640,3
+      ramet profile before.keras after.keras
+    """
+    shapes = _shapes(shape or [])
+    models = [common.load(path) for path in (file, other) if path is not None]
+    with working("counting"):
+        profiles = [verbs.profile(m, batch=batch, shapes=shapes, time=time) for m in models]
+    data: dict[str, Any] = {"file": str(file), "other": None if other is None else str(other)}
+    if other is None:
+        (one,) = profiles
+        one = replace(one, notes=tuple(map(with_options, one.notes)))
+        return Answer(one.text(by=by, depth=depth), data | one.to_dict())
+    comparison = profiles[0].against(profiles[1])
+    return Answer(comparison.text(depth=depth), data | comparison.to_dict())
+
+
+def _shapes(options: list[str]) -> Any:
+    """Return the shapes that options name: one without a name, or several with names."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    for option in options:
+        name, _, sizes = option.rpartition("=")
+        try:
+            shapes[name] = tuple(int(size) for size in sizes.split(","))
+        except ValueError:
+            message = f"--shape takes sizes such as 224,224,3 or image=224,224,3, got '{option}'"
+            raise UsageError(message) from None
+    if "" in shapes and len(shapes) > 1:
+        raise UsageError("--shape names each input if there are several: --shape image=224,224,3")
+    return shapes.get("", shapes or None)
