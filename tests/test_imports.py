@@ -141,6 +141,13 @@ def test_few_names_are_public():
     assert all(getattr(ramet, name) is not None for name in dir(ramet))
 
 
+COMPRESS = {"fold", "foldable"}
+
+
+def test_the_names_of_compress_are_chosen():
+    assert {*ramet.compress.__all__} == COMPRESS
+
+
 def test_names_that_were_public_once_are_found_quietly():
     homes = {
         "ramet.errors": ("GraphError", "CopyError", "StateError", "FileError"),

@@ -16,7 +16,7 @@ import numpy as np
 from keras import layers
 
 import ramet
-from ramet import files, results
+from ramet import compress, files, results
 from ramet import graph as graphs
 
 
@@ -265,6 +265,11 @@ VERBS: dict[str, Callable[[Hands], Right]] = {
     },
 }
 
+COMPRESS: dict[str, Callable[[Hands], Right]] = {
+    "fold": lambda h: {"model": h.model, "inference_only": True},
+    "foldable": lambda h: {"model": h.model, "inference_only": True},
+}
+
 FILES: dict[str, Callable[[Hands], Right]] = {
     "check_target": lambda h: {
         "path": h.new_file(".txt"),
@@ -368,6 +373,7 @@ RESULTS: dict[str, tuple[Callable[[Hands], Any], dict[str, Right]]] = {
     "Checkup": (lambda _: results.Checkup((results.Fact("keras", "3.15"),)), {}),
     "Diff": (lambda h: ramet.diff(h.first, h.second), {"of": {"kind": "config"}}),
     "Explanation": (_explained, {}),
+    "Folding": (lambda h: compress.foldable(h.model), {}),
     "Journal": (lambda h: h.graph.freeze().journal, {"text": {"full": True}}),
     "MaskFlow": (
         lambda h: ramet.masks(h.model),
@@ -394,8 +400,8 @@ RESULTS: dict[str, tuple[Callable[[Hands], Any], dict[str, Right]]] = {
 """How each result is made, and the arguments of those of its methods that take any."""
 
 PLAIN = (
-    *("CallCost", "Check", "Divergence", "Entry", "Fact", "Finding", "Miss", "TensorMask"),
-    "Transfer",
+    *("CallCost", "Check", "Divergence", "Entry", "Fact", "Finding", "Fold", "Miss"),
+    *("TensorMask", "Transfer"),
 )
 """Parts of results: data without methods that take arguments."""
 
@@ -502,6 +508,8 @@ def targets() -> Iterator[Target]:
     """Yield everything public."""
     for name in sorted({*ramet.__all__} - {"Graph", "RametError"}):
         yield Target(name, lambda _, name=name: getattr(ramet, name), VERBS[name])
+    for name in compress.__all__:
+        yield Target(f"compress.{name}", lambda _, n=name: getattr(compress, n), COMPRESS[name])
     for name in files.__all__:
         yield Target(f"files.{name}", lambda _, name=name: getattr(files, name), FILES[name])
     for name in graphs.__all__:

@@ -5,6 +5,7 @@ from ramet.results.checkup import Checkup, Fact
 from ramet.results.diff import Diff, Entry
 from ramet.results.divergence import Divergence
 from ramet.results.explanation import Explanation
+from ramet.results.folding import Fold, Folding
 from ramet.results.masks import Finding, MaskFlow, TensorMask
 from ramet.results.profile import CallCost, Profile
 from ramet.results.profile_comparison import ProfileComparison
@@ -22,6 +23,8 @@ __all__ = [
     "Explanation",
     "Fact",
     "Finding",
+    "Fold",
+    "Folding",
     "MaskFlow",
     "Miss",
     "Profile",
