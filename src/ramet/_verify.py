@@ -11,6 +11,7 @@ import numpy as np
 
 from ramet import keras_internals as internals
 from ramet.comparing.alignment.align import align
+from ramet.comparing.arrays import Tolerance
 from ramet.comparing.contents import partners_of, read, shared_objects
 from ramet.comparing.counterparts import Pairs, pair
 from ramet.comparing.divergence import Comparison, first_divergence
@@ -35,7 +36,6 @@ from ramet.comparing.reach import EditReach
 from ramet.comparing.samples import SIZES, Sample, make_sample
 from ramet.comparing.state import (
     SIDES,
-    Tolerance,
     Variables,
     sharing_differences,
     state_differences,

@@ -91,6 +91,12 @@ _PLAIN_OPTIONS = ("static_argnums", "static_argnames", "donate_argnums", "keep_u
 """Options of `jax.jit` that can be read from what it returns."""
 
 
+def jax_options(compiled: Any) -> dict[str, Any]:
+    """Return the options that a function was compiled with, as far as they can be read."""
+    info = getattr(compiled, "_jit_info", None)  # there is no public way to the options
+    return {name: getattr(info, name) for name in _PLAIN_OPTIONS if hasattr(info, name)}
+
+
 def compile_alike(compiled: Any) -> Callable[[Any], Any] | None:
     """Return what compiles another function like a compiled one; `None` if that is not known."""
     options = getattr(compiled, "_jit_info", None)  # there is no public way to the options

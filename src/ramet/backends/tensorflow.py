@@ -151,3 +151,14 @@ class TensorFlow(Backend):
             tracked.__setattr__(owner, name, value)
         else:
             super().set_attribute(owner, name, value)
+
+
+_OPTIONS = ("_jit_compile", "_reduce_retracing", "_autograph")
+
+
+def tensorflow_options(compiled: Any) -> dict[str, Any]:
+    """Return the options that a function was compiled with, as far as they can be read."""
+    fields = getattr(compiled, "__dict__", {})
+    options = {name.lstrip("_"): fields[name] for name in _OPTIONS if name in fields}
+    signature = fields.get("_function_type")
+    return options | ({} if signature is None else {"signature": str(signature)})

@@ -85,6 +85,12 @@ class Torch(Backend):
         return "PyTorch holds no weights under a name with a dot; choose a name without"
 
 
+def hooks_of(module: Any) -> dict[str, list[Any]]:
+    """Return the hooks of a module, without the numbers that PyTorch counts them by."""
+    hooks = {n: v for n, v in vars(module).items() if "_hooks" in n and isinstance(v, dict) and v}
+    return {name: [*table.values()] for name, table in hooks.items()}
+
+
 def is_torch_module(cls: type) -> bool:
     """Whether a class is one of modules."""
     torch = sys.modules.get("torch")

@@ -39,6 +39,9 @@ def partners_of(pairs: Pairs, variables: Variables | None = None) -> Partners:
     for both in (*pairs.layers, *variable_pairs):
         partners[0].setdefault(id(both.old), set()).add(id(both.new))
         partners[1].setdefault(id(both.new), set()).add(id(both.old))
+    for side, places in enumerate(() if variables is None else variables.alone):
+        for _, variable in places:
+            partners[side].setdefault(id(variable), set())
     for side, places in enumerate(pairs.alone):
         for _, layer in places:
             for part in internals.all_layers(layer) if isinstance(layer, keras.Layer) else [layer]:
@@ -64,6 +67,8 @@ class _Reading:
         for both in variables.pairs:
             self._walk.named[0].append((both.path, both.old))
             self._walk.named[1].append((both.path, both.new))
+        for named, places in zip(self._walk.named, variables.alone, strict=True):
+            named += [(None, variable) for _, variable in places]
         for number, both in enumerate(pairs.layers):
             if type(both.old) is type(both.new):
                 found = layer_differences(both.old, both.new, self._walk, both.path)
@@ -96,15 +101,19 @@ def shared_objects(contents: Contents) -> Iterator[str]:
         yield one_and_several("object", paths[0], side, [f"'{path}'" for path in paths])
 
 
+_LIVE = ("jit_compile", "run_eagerly", "steps_per_execution")
+"""Arguments of `compile` that can be set afterwards."""
+
+
 def _compiled(first: Any, second: Any, walk: Walk) -> Iterator[ValueDifference]:
     """Compare how two models were compiled."""
     if not (first.compiled and second.compiled):
         return  # that one of them is not is among their attributes
     told: set[str] = set()
-    for name in ("jit_compile", "run_eagerly"):
+    for name in _LIVE:
         yield from walk.differences(name, getattr(first, name), getattr(second, name))
     old, new = (internals.compile_arguments(model) or {} for model in (first, second))
-    for name in sorted({"optimizer", *old, *new} - {"jit_compile", "run_eagerly"}):
+    for name in sorted({"optimizer", *old, *new} - {*_LIVE}):
         values = [
             getattr(model, "optimizer", None) if name == "optimizer" else known.get(name)
             for model, known in ((first, old), (second, new))

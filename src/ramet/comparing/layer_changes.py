@@ -10,6 +10,7 @@ from ramet.backends.values import same_bits, to_numpy
 from ramet.building.weights.roles import roles_of
 from ramet.comparing.alignment.facts import config_of, without_trainable
 from ramet.comparing.alignment.nodes import Node, is_named_alike
+from ramet.comparing.arrays import array_difference
 from ramet.graph import Layer
 from ramet.graph.names import is_automatic
 
@@ -86,7 +87,7 @@ def value_differences(first: Any, second: Any, *, shapes: bool) -> tuple[list[st
         else:
             a, b = (np.asarray(to_numpy(variable)) for variable in (old, new))
             if not same_bits(a, b):
-                texts.append(_difference(name, a, b))
+                texts.append(f"{name} {_difference(a, b)}")
             elif a.size and not (is_alike or role[-1].startswith("seed")):
                 is_alike = bool((a != a.flat[0]).any())
     return texts, is_alike
@@ -102,14 +103,9 @@ def _variables(layer: Any) -> dict[tuple[str, ...], Any]:
     return found
 
 
-def _difference(name: str, a: np.ndarray, b: np.ndarray) -> str:
+def _difference(a: np.ndarray, b: np.ndarray) -> str:
     """Say how much the values of a variable differ."""
-    if a.dtype != b.dtype:
-        return f"{name} is {a.dtype}, now {b.dtype}"
-    if a.dtype.kind not in "fiub" or a.size == 0:
-        return f"{name} differs"
-    size = np.abs(a.astype("float64") - b.astype("float64"))
-    return f"{name} differs in {int((size > 0).sum())} of {a.size} values, by {np.nanmax(size):.3g}"
+    return f"is {a.dtype}, now {b.dtype}" if a.dtype != b.dtype else array_difference(a, b)
 
 
 # --- layers that took the place of others

@@ -7,7 +7,6 @@ code and what they close over, objects of Keras by their attributes, and all oth
 
 import collections
 import copyreg
-import enum
 import functools
 import io
 import pickle
@@ -22,11 +21,26 @@ import numpy as np
 
 from ramet import backends
 from ramet import keras_internals as internals
-from ramet.backends.tensorflow import is_list_wrapper, is_record, tensorflow_content
-from ramet.backends.torch import is_torch_module
-from ramet.building.weights.roles import roles_of
+from ramet.backends.jax import jax_options
+from ramet.backends.tensorflow import is_record, tensorflow_options
+from ramet.backends.torch import hooks_of, is_torch_module
+from ramet.building.weights.roles import own_roles, roles_of
+from ramet.building.weights.slots import slots_of
+from ramet.comparing.alignment.facts import constant
+from ramet.comparing.values import (
+    PYTHONS_OWN,
+    WHOLE,
+    is_value,
+    is_wrapped,
+    key_of,
+    kind_of,
+    unwrapped,
+)
 from ramet.copying.functions import content_of_cell, global_values
 from ramet.copying.keras_layers import LOCKS
+from ramet.graph import Graph, Ref
+from ramet.graph.tree import map_tree
+from ramet.tracing.trace import has_graph, trace
 
 
 class Part(NamedTuple):
@@ -56,77 +70,66 @@ class Parts(NamedTuple):
 Reader = Callable[[Any], Parts | None]
 """Returns what an object is made of; `None` if that cannot be known."""
 
-ATOMS = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), type(NotImplemented))
-"""Values that are compared as they are, and shown in full."""
-
-VALUES = (*ATOMS, enum.Enum, np.generic, np.dtype, range)
-"""Values that never change, and are compared at once."""
-
-PYTHONS_OWN = (list, tuple, dict, set, frozenset)
+Named = tuple[str | None, Any]
+"""A variable with its name."""
 
 _KEPT_NAMES = frozenset({"_tracker", "_lock"})
 """Attributes that record the others, or that have no state."""
 
 
-def kind_of(value: Any) -> Any:
-    """Return the class of a value; that of Python for what Keras and TensorFlow wrap."""
-    kind = type(value)
-    if kind in PYTHONS_OWN:
-        return kind
-    if kind in internals.TRACKED_COLLECTIONS or _is_wrapped(kind):
-        return next(each for each in PYTHONS_OWN if isinstance(unwrapped(value), each))
-    return kind
-
-
-def unwrapped(value: Any) -> Any:
-    """Return the plain content of a list, dict or tuple that TensorFlow wraps."""
-    if is_list_wrapper(type(value)):
-        return [*value]
-    content = tensorflow_content(value)
-    return value if content is None else content
-
-
-@functools.cache
-def _is_wrapped(kind: type) -> bool:
-    names = "ListWrapper", "_DictWrapper", "_TupleWrapper"
-    return kind.__module__.startswith("tensorflow.") and kind.__name__ in names
-
-
-def parts_of(value: Any, named: Sequence[tuple[str, Any]] = ()) -> Parts | None:
+def parts_of(value: Any, named: Sequence[Named] = ()) -> Parts | None:
     """Return what an object is made of; `None` if that cannot be known.
 
     Args:
         value: The object.
-        named: Variables with their names, by which optimizers are said to know them.
+        named: Variables with their names, by which optimizers are said to know them; `None`
+            for one that the other model does not have.
     """
     try:
         parts = _reader_of(type(value))(value)
     except Exception:  # noqa: BLE001 code of users may raise anything
         return None
     if named and parts is not None and issubclass(type(value), internals.BaseOptimizer):
-        keys: dict[Any, str] = {id(variable): name for name, variable in named}
-        for name, variable in named:
-            if isinstance(variable, keras.Variable):
-                keys[internals.variable_key(value, variable)] = name
-        renamed = [part._replace(value=_renamed(part.value, keys)) for part in parts.parts]
-        return parts._replace(parts=renamed)
+        return parts._replace(parts=_of_optimizer(value, parts.parts, named))
     return parts
 
 
-def _renamed(table: Any, keys: dict[Any, str]) -> Any:
-    """Return a dict or set in which variables are named instead of known by their ids."""
+def _of_optimizer(optimizer: Any, parts: list[Part], named: Sequence[Named]) -> list[Part]:
+    """Return the parts of an optimizer that knows variables by name and not by id or number.
+
+    Its slots belong to variables, and are compared as such.
+    """
+    keys: dict[Any, str | None] = {id(variable): name for name, variable in named}
+    slots = {id(each) for each in slots_of(optimizer).values() if _are_known(each, keys)}
+    for name, variable in named:
+        if isinstance(variable, keras.Variable):
+            keys[internals.variable_key(optimizer, variable)] = name
+    rest = [part for part in parts if id(part.value) not in slots]
+    return [part._replace(value=_renamed(part.value, keys)) for part in rest]
+
+
+def _are_known(slots: list[Any], keys: dict[Any, str | None]) -> bool:
+    return all(slot is None or id(slot) in keys for slot in slots)
+
+
+def _renamed(table: Any, keys: dict[Any, str | None]) -> Any:
+    """Return a dict or set in which variables are named instead of known by their ids.
+
+    Those that the other model does not have are left out.
+    """
     plain = unwrapped(table) if isinstance(table, (dict, set)) else None
     if plain is None or keys.keys().isdisjoint(plain):
         return table
+    kept = [key for key in plain if keys.get(key, key) is not None]
     if isinstance(plain, dict):
-        return {keys.get(key, key): item for key, item in plain.items()}
-    return {keys.get(key, key) for key in plain}
+        return {keys.get(key, key): plain[key] for key in kept}
+    return {keys.get(key, key) for key in kept}
 
 
 @functools.cache
 def _reader_of(kind: type) -> Reader:  # noqa: C901, PLR0911, PLR0912 one line for each kind of object
     package = backends.package_of(kind)
-    if _is_wrapped(kind) or kind in internals.TRACKED_COLLECTIONS or kind in PYTHONS_OWN:
+    if is_wrapped(kind) or kind in internals.TRACKED_COLLECTIONS or kind in PYTHONS_OWN:
         return _items
     if issubclass(kind, keras.Operation):
         return _layer
@@ -145,7 +148,7 @@ def _reader_of(kind: type) -> Reader:  # noqa: C901, PLR0911, PLR0912 one line f
     if issubclass(kind, types.CodeType):
         return lambda value: Parts(code_facts(value), [])
     if issubclass(kind, types.ModuleType):
-        return lambda value: Parts(value.__name__, [])
+        return lambda value: Parts((value.__name__, id(value)), [])
     if issubclass(kind, LOCKS):
         return lambda _: Parts(None, [])
     if issubclass(kind, _WEAK):
@@ -253,20 +256,6 @@ def _fields(fields: Any) -> list[Part]:
     ]
 
 
-def is_value(value: Any) -> bool:
-    """Whether a value never changes and can be compared at once."""
-    return isinstance(value, (*VALUES, type))
-
-
-def key_of(value: Any) -> Any:
-    """Return what is equal for values that are the same: `1`, `1.0` and `True` are not."""
-    if isinstance(value, (enum.Enum, type)):
-        return value
-    if isinstance(value, np.generic):
-        return type(value), value.tobytes()
-    return type(value), repr(value)
-
-
 # --- functions -----------------------------------------------------------------------
 
 
@@ -332,13 +321,41 @@ def _weak(value: Any) -> Parts:
 def _layer(layer: Any) -> Parts:
     """Read a layer that no other tracks, with its variables and sublayers."""
     parts = _fields(internals.layer_fields(layer))
-    if isinstance(layer, keras.Layer):
-        roles = roles_of(layer).items()
-        parts = [*(Part("", f".{'.'.join(role)}", variable) for role, variable in roles), *parts]
-    return Parts(None, parts)
+    if not isinstance(layer, keras.Layer):
+        return Parts(None, parts)
+    graph = trace(layer) if has_graph(layer) else None
+    if graph is None and not isinstance(layer, keras.Sequential):
+        roles = {".".join(role): variable for role, variable in roles_of(layer).items()}
+        return Parts(None, [*_named(roles), *parts])
+    parts = [part for part in parts if part.after != ".output_names"]  # those of its last calls
+    inside = layer.layers if graph is None else [each.origin for each in graph.layers.values()]
+    held = Part("", ".layers", inside)
+    return Parts(
+        None if graph is None else _wiring(graph), [*_named(own_roles(layer)), held, *parts]
+    )
 
 
-_UNTOLD = frozenset({"_variables", "_trainable_variables", "_metrics"})
+def _named(variables: dict[str, Any]) -> list[Part]:
+    return [Part("", f".{role}", variable) for role, variable in variables.items()]
+
+
+def _wiring(graph: Graph) -> Any:
+    """Return what the calls of a graph are called on, without names."""
+    layers = {name: number for number, name in enumerate(graph.layers)}
+    places = {name: number for number, name in enumerate(graph.calls)}
+
+    def shown(leaf: Any) -> Any:
+        return (places[leaf.call], leaf.index) if isinstance(leaf, Ref) else constant(leaf)
+
+    calls = [*graph.calls.values()]
+    called = [-1 if call.layer is None else layers[call.layer] for call in calls]
+    trees = [(call.args, dict(call.written)) for call in calls]
+    return called, map_tree(shown, (trees, graph.inputs, graph.outputs))
+
+
+_UNTOLD = frozenset(
+    {"_variables", "_trainable_variables", "_trainable_variables_indices", "_metrics"}
+)
 """Attributes of optimizers and metrics that record variables, which others hold."""
 
 
@@ -360,6 +377,7 @@ _OF_LOOPS = ("training",)
 def _module(module: Any) -> Parts:
     """Read a module of PyTorch, with its parameters, buffers and modules as attributes."""
     fields = {n: v for n, v in vars(module).items() if n not in (*_RECORDS, *_OF_LOOPS)}
+    fields |= hooks_of(module)
     for record in _RECORDS:
         fields |= vars(module).get(record) or {}
     return Parts(None, _fields(fields))
@@ -370,16 +388,24 @@ def _of_backend(value: Any) -> Parts | None:
     for name in ("__wrapped__", "python_function"):  # compiled functions
         function = getattr(value, name, None)
         if function is not None:
-            return Parts(None, [Part("", "", function)])
+            options = [Part("", f".{name}", option) for name, option in _options(value).items()]
+            return Parts(None, [Part("", "", function), *options])
     if hasattr(value, "export"):  # a table of TensorFlow's
         keys, items = (np.asarray(each) for each in value.export())
         order = np.argsort(keys, kind="stable")
-        return Parts(None, [Part("", ".keys", keys[order]), Part("", ".values", items[order])])
+        default = getattr(value, "default_value", None)
+        fields = {"keys": keys[order], "values": items[order], "default_value": default}
+        return Parts(None, [Part("", f".{name}", field) for name, field in fields.items()])
     if hasattr(value, "state") and hasattr(value, "algorithm"):  # a generator of TensorFlow's
         return Parts(str(value.algorithm), [Part("", ".state", value.state)])
     if hasattr(value, "get_state") and hasattr(value, "initial_seed"):  # one of PyTorch's
         return Parts(str(value.device), [Part("", ".state", value.get_state())])
     return _attributes(value) if hasattr(value, "submodules") else _reduced(value)
+
+
+def _options(compiled: Any) -> dict[str, Any]:
+    """Return how a function was compiled."""
+    return jax_options(compiled) or tensorflow_options(compiled)
 
 
 def _attributes(value: Any) -> Parts | None:
@@ -423,9 +449,6 @@ def _state(state: Any) -> Iterator[Part]:
     else:
         yield Part("", ".state", state)
 
-
-WHOLE = frozenset({"builtins", "datetime", "decimal", "fractions", "uuid", "pathlib", "re"})
-"""Modules of Python whose objects are values, told by their texts."""
 
 _HALVES = ("fields", "slots")
 """The state of an object with slots."""

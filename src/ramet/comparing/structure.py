@@ -1,6 +1,7 @@
 """How two models are made, side by side: classes, names, arguments, attributes and wiring."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 from typing import Any
@@ -38,8 +39,10 @@ def structure_differences(pairs: Pairs, contents: Contents) -> Iterator[str]:
         for path, layer in places:
             yield f"layer '{path}' ({type(layer).__name__}) is in the {side} model only"
     yield from _names(pairs)
+    consequences = _Consequences(pairs)
     for number, both in enumerate(pairs.layers):
-        yield from _layers(both, contents.layers.get(number, ()))
+        told = [d for d in contents.layers.get(number, ()) if not consequences.has(both, d)]
+        yield from _layers(consequences.where(both), both, told)
     yield from _paths(pairs)
     if pairs.alignment is not None:
         for one, _, alignment in pairs.alignment.walk():
@@ -58,19 +61,47 @@ def _graph_or_not(pairs: Pairs) -> Iterator[str]:
 # --- layers --------------------------------------------------------------------------
 
 
-def _layers(both: LayerPair, differences: Iterable[ValueDifference]) -> Iterator[str]:
+class _Consequences:
+    """What follows from differences elsewhere, and is not told where it does."""
+
+    def __init__(self, pairs: Pairs) -> None:
+        others = {
+            id(call.old.layer.origin)
+            for call in pairs.calls()
+            if call.old.layer is not None and _shapes(call.old) != _shapes(call.new)
+        }
+        self._paths = {both.path for both in pairs.layers if id(both.old) in others}
+        self._partners = Counter(id(both.old) for both in pairs.layers)
+
+    def has(self, both: LayerPair, difference: ValueDifference) -> bool:
+        """Whether a layer differs only because what it is called on has another shape."""
+        if not difference.name.startswith("_input_spec.axes"):
+            return False
+        return any(f"{both.path}/".startswith(f"{path}/") for path in self._paths)
+
+    def where(self, both: LayerPair) -> str:
+        """Return a layer in words, and which one it is if it became several."""
+        which = f" ('{both.other}' in the second model)" if self._partners[id(both.old)] > 1 else ""
+        return both.where + which
+
+
+def _shapes(node: Node) -> Any:
+    return [maker.call.outputs[index].shape for maker, index in node.inputs]
+
+
+def _layers(where: str, both: LayerPair, differences: Iterable[ValueDifference]) -> Iterator[str]:
     if type(both.old) is not type(both.new):
         # Of other classes, they have other attributes too.
         old, new = apart(type(both.old), type(both.new))
-        yield f"{both.where} has class {old} and {new}"
+        yield f"{where} has class {old} and {new}"
         for name in ("trainable", "compiled"):
             pair = [getattr(layer, name, None) for layer in (both.old, both.new)]
             if None not in pair and pair[0] != pair[1]:
-                yield f"{both.where} has {name} {pair[0]} and {pair[1]}"
+                yield f"{where} has {name} {pair[0]} and {pair[1]}"
         return
     for difference in differences:
         if difference.attribute != "output_names":  # the wiring says so
-            yield f"{both.where} has {difference}"
+            yield f"{where} has {difference}"
 
 
 def _names(pairs: Pairs) -> Iterator[str]:
@@ -180,8 +211,9 @@ class _Wiring:
         for name in dict.fromkeys([*arguments[0], *arguments[1]]):
             values = [known.get(name) for known in arguments]
             if not _agree(*values):
-                texts = [_written(node).get(name) for node in (old, new)]
-                yield f"{where} has {name} {_named(texts[0])} and {_named(texts[1])}"
+                texts = [_named(_written(node).get(name)) for node in (old, new)]
+                another = "another " if texts[0] == texts[1] else ""  # of two arrays
+                yield f"{where} has {name} {texts[0]} and {another}{texts[1]}"
         if not self._reads_otherwise(old, new):
             yield from _specs(where, old.call, new.call)
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from ramet.backends.values import is_tensor
-from ramet.comparing.parts import ATOMS, PYTHONS_OWN, WHOLE, kind_of, unwrapped
+from ramet.comparing.values import ATOMS, PYTHONS_OWN, WHOLE, kind_of, unwrapped
 
 ABSENT: Any = type("Absent", (), {"__repr__": lambda _: "absent"})()
 """What stands for an attribute that only the other object has."""
@@ -22,12 +22,12 @@ def apart(old: Any, new: Any) -> tuple[str, str]:
     texts = shown(old), shown(new)
     if texts[0] != texts[1]:
         return texts
-    modules = [getattr(value, "__module__", None) for value in (old, new)]
-    if modules[0] != modules[1]:
-        return f"{texts[0]} of {modules[0]}", f"{texts[1]} of {modules[1]}"
     kinds = [type(value).__name__ for value in (old, new)]
     if kinds[0] != kinds[1]:
         return f"{texts[0]} ({kinds[0]})", f"{texts[1]} ({kinds[1]})"
+    modules = [getattr(value, "__module__", None) for value in (old, new)]
+    if modules[0] != modules[1]:
+        return f"{texts[0]} of {modules[0]}", f"{texts[1]} of {modules[1]}"
     return texts[0], f"another {texts[1]}"
 
 

@@ -12,15 +12,16 @@ from ramet.backends import LIBRARIES, package_of
 from ramet.backends.torch import is_torch_module, is_torch_tensor
 from ramet.backends.values import is_symbolic, is_tensor, same_bits, to_numpy
 from ramet.comparing.held import buffers_of, is_variable
-from ramet.comparing.parts import ATOMS, Parts, is_value, key_of, kind_of, parts_of
+from ramet.comparing.parts import Named, Parts, parts_of
 from ramet.comparing.texts import ABSENT, apart, shown
+from ramet.comparing.values import ATOMS, is_value, key_of, kind_of
 from ramet.copying.functions import reaches_state
 from ramet.graph.names import counted, is_automatic
 
 Partners = tuple[dict[int, set[int]], dict[int, set[int]]]
 """The ids of the partners of layers and variables that belong together, for both models."""
 
-_Named = list[tuple[str, Any]]
+_Named = list[Named]
 
 _Places = dict[int, dict[int, tuple[str, tuple[int, int]]]]
 """By the ids of an object and its counterpart: its path, and the ids of the layers that hold it."""
@@ -110,7 +111,7 @@ class Walk:
         self, name: str, old: Any, new: Any, inside: list[tuple[str, Any, Any]]
     ) -> Iterator[ValueDifference]:
         if old is ABSENT or new is ABSENT:
-            if old is not new:
+            if old is not new and not self._is_alone(old, 0) and not self._is_alone(new, 1):
                 yield ValueDifference(name, shown(old), shown(new))
             return
         if is_value(old) and is_value(new):
@@ -147,6 +148,10 @@ class Walk:
         else:
             self._note(name, old, new)
             yield from self._parts(name, old, new, inside)
+
+    def _is_alone(self, value: Any, side: int) -> bool:
+        """Whether it is told already that the other model has no such layer or variable."""
+        return self._partners[side].get(id(value)) == set()
 
     def _are_variables(self, old: Any, new: Any) -> bool:
         if is_variable(old) or is_variable(new):
@@ -189,7 +194,7 @@ class Walk:
         self._alive.append((olds, news))
         self._buffers.update(map(id, (*buffers_of(old), *buffers_of(new))))
         items = [[part.value for part in parts.parts] for parts in (olds, news)]
-        if _is_sequence(old) and all(isinstance(each, ATOMS) for side in items for each in side):
+        if _is_sequence(old) and all(_is_atom(each) for side in items for each in side):
             if [*map(key_of, items[0])] != [*map(key_of, items[1])]:
                 yield ValueDifference(name, *apart(old, new))
             return
@@ -287,8 +292,11 @@ class Walk:
             self._note(name, old, new)
         if not is_same:
             yield ValueDifference(name, *apart(old, new))
-        elif _is_graded(old) != _is_graded(new):
-            yield ValueDifference(f"{name}.requires_grad", *map(str, map(_is_graded, (old, new))))
+        else:
+            for field in ("requires_grad", "layout"):
+                values = [str(getattr(each, field, None)) for each in (old, new)]
+                if is_torch_tensor(old) and values[0] != values[1]:
+                    yield ValueDifference(f"{name}.{field}", *values)
         fields = [getattr(each, "__dict__", {}) for each in (old, new)]
         if isinstance(old, np.ndarray) and any(fields):
             inside += [
@@ -332,8 +340,8 @@ def _is_function(value: Any) -> bool:
     return callable(value) and not isinstance(value, weakref.ReferenceType)
 
 
-def _is_graded(tensor: Any) -> bool:
-    return is_torch_tensor(tensor) and bool(tensor.requires_grad)
+def _is_atom(value: Any) -> bool:
+    return is_value(value) and isinstance(value, ATOMS)
 
 
 def _is_sequence(value: Any) -> bool:

@@ -55,6 +55,9 @@ def copy_array(copier: "Copier", value: np.ndarray) -> np.ndarray:
         flat[:] = [copier.copy(item) for item in value.reshape(-1)]
         twin = copier.memo[id(value)] = flat.reshape(value.shape)
     twin.flags.writeable = value.flags.writeable
+    own = getattr(value, "__dict__", None)  # of a subclass of the user's, or one with a mask
+    if own:
+        twin.__dict__.update({name: copier.copy(item) for name, item in own.items()})
     return twin
 
 

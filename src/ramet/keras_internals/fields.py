@@ -52,8 +52,8 @@ COMPILE_FIELDS = frozenset(
 )
 """Attributes that `compile` sets. Left out where a model with new layers is compiled again."""
 
-LOOP_FIELDS = frozenset({"stop_training", "stop_evaluating", "stop_predicting", "training"})
-"""Flags that `fit`, `evaluate` and `predict` set for themselves; `training` is PyTorch's."""
+LOOP_FIELDS = frozenset({"stop_training", "stop_evaluating", "stop_predicting"})
+"""Flags of a model that `fit`, `evaluate` and `predict` set for themselves."""
 
 LOSS_IDS = "_loss_ids"
 """Ids of the tensors in a layer's list of losses."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from ramet import backends
 from ramet.backends.tensorflow import is_record, is_tensorflow_variable, replace_items
-from ramet.backends.torch import is_torch_module, is_torch_tensor, is_writable_torch
+from ramet.backends.torch import hooks_of, is_torch_module, is_torch_tensor, is_writable_torch
 from ramet.keras_internals.fields import (
     COMPILED_FIELDS,
     LAYER_RECORDS,
@@ -56,10 +56,14 @@ def _step(key: Any) -> str:
 
 def _fields(layer: Any) -> dict[str, Any]:
     """Return the attributes of a layer that are no records of Keras or a backend."""
-    ignored = LAYER_RECORDS | LOOP_FIELDS | COMPILED_FIELDS
-    if isinstance(layer, (keras.Model, keras.Function)):
-        ignored |= MODEL_RECORDS
+    ignored = LAYER_RECORDS | COMPILED_FIELDS
     fields = vars(layer)
+    if isinstance(layer, (keras.Model, keras.Function)):
+        ignored |= MODEL_RECORDS | LOOP_FIELDS
+        if isinstance(fields.get("history"), keras.callbacks.History):
+            ignored |= {"history"}  # of the last `fit`
+    if is_torch_module(type(layer)):
+        ignored |= {"training"}
     records = (fields.get(name, {}) for name in ("_modules", "_parameters", "_buffers"))
     everything = {**fields, **{name: item for record in records for name, item in record.items()}}
     return {
@@ -89,6 +93,7 @@ def layer_fields(layer: Any) -> dict[str, Any]:
     fields = {n: v for n, v in _fields(layer).items() if not _is_unset(n, v)}
     held = vars(layer)
     fields |= {name: held[name] for name in CHECKED_RECORDS & held.keys()}
+    fields |= hooks_of(layer)
     for name in ("build", "quantize"):
         if name in held and id(getattr(held[name], "__code__", None)) not in WRAPPERS:
             fields[name] = held[name]
