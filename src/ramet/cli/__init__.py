@@ -1,6 +1,6 @@
-"""The command line: `ramet clone|diff|verify|masks|show|emit|edit|profile FILE...`, `ramet doctor`.
+"""The command line: `ramet clone|diff|verify|masks|show|emit|edit|fold|profile FILE...`.
 
-`commands` and `profiles` have a function per command; `common` has what they share.
+`commands`, `folding` and `profiles` have a function per command; `common` has what they share.
 `written_edits` and `written_layers` read edits and layers from options, `order` knows which
 option came first, `backend` and `custom` prepare Keras, and `remedies` turns Python advice
 into options.
@@ -13,9 +13,10 @@ import sys
 from typing import NoReturn
 
 from ramet.cli.commands import app
+from ramet.cli.folding import fold
 from ramet.cli.profiles import profile
 
-REGISTERED = (profile,)
+REGISTERED = (fold, profile)
 """Commands in files of their own: importing them adds them to the app."""
 
 
