@@ -23,7 +23,7 @@ HOME = ROOT / "build" / "matrix"
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 KERAS = ("3.12", "3.13", "3.14", "3.15", "newest")
 PACKAGES = {"jax": "jax", "tensorflow": "tensorflow-cpu", "torch": "torch"}
-TOOLS = ("h5py", "hypothesis", "igraph", "numpy", "pytest", "pytest-timeout", "pytest-xdist")
+TOOLS = ("h5py", "hypothesis", "numpy", "pytest", "pytest-timeout", "pytest-xdist")
 NEEDS = ("absl-py", "ml_dtypes", "namex", "optree", "packaging", "rich", "setuptools", "typer")
 SMOKE = ("tests/smoke.py", "tests/keras_internals")
 

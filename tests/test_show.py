@@ -267,8 +267,10 @@ def test_nodes_do_not_overlap():
 
 
 def test_other_suffixes():
-    with pytest.raises(ramet.OptionError, match=r"suffix .html or .svg, got '.png' in 'a.png'"):
-        ramet.show(matcher(), to="a.png")
+    with pytest.raises(
+        ramet.OptionError, match=r"suffix .html, .svg, .png or .pdf, got '.gif' in 'a.gif'"
+    ):
+        ramet.show(matcher(), to="a.gif")
     with pytest.raises(ramet.OptionError, match=r"got none in 'model'"):
         ramet.show(matcher(), to="model")
 
@@ -284,12 +286,14 @@ def test_what_is_no_model_or_has_no_graph():
         ramet.show(matcher(), "other")
 
 
-def test_without_igraph(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "igraph", None)
-    with pytest.raises(ramet.ExtraError, match=r"igraph, .* pip install 'ramet\[show\]'"):
-        ramet.show(matcher(), to=tmp_path / "model.html")
-    assert not [*tmp_path.iterdir()]
-    ramet.show(matcher())
+@pytest.mark.parametrize(("suffix", "start"), [(".png", b"\x89PNG"), (".pdf", b"%PDF")])
+def test_pictures_in_other_formats(tmp_path, monkeypatch, suffix, start):
+    target = tmp_path / f"model{suffix}"
+    ramet.show(matcher(), to=target)
+    assert target.read_bytes().startswith(start)
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    with pytest.raises(ramet.ExtraError, match=r"vl-convert-python, .* or write an \.svg file"):
+        ramet.show(matcher(), to=target)
 
 
 def test_no_half_file_is_left(tmp_path, monkeypatch):

@@ -189,7 +189,7 @@ def show(
     other: Annotated[Path | None, typer.Argument(help="A file to compare with.")] = None,
     *,
     to: Annotated[
-        Path | None, typer.Option(help="Write a page (.html) or a picture (.svg).")
+        Path | None, typer.Option(help="Write a page (.html) or a picture (.svg, .png, .pdf).")
     ] = None,
     force: Force = False,
     common: Common,
@@ -203,8 +203,9 @@ def show(
       ramet show model.keras --to model.html
       ramet show before.keras after.keras --to change.html
     """
-    from ramet._show import text_for, text_of
-    from ramet.files import check_target, save_text
+    from ramet._show import content_for, text_of
+    from ramet.files import check_target
+    from ramet.files.save import save_content
 
     files = [file] if other is None else [file, other]
     if to is not None:
@@ -214,7 +215,9 @@ def show(
     models = models or [common.load(each) for each in files]
     data = {"file": str(file), "other": None if other is None else str(other)}
     if to is not None:
-        save_text(text_for(to, *models), to, force=force, sources=files)
+        names = tuple(each.name for each in files)
+        content = content_for(to, *models, names=names if other is not None else ())
+        save_content(content, to, force=force, sources=files)
         return Answer(f"'{models[0].name}' is shown in {to}", {**data, "to": str(to)})
     text = text_of(*models)
     return Answer(text, {**data, "to": None, "text": text})

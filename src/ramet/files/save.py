@@ -53,9 +53,21 @@ def save_text(
         >>> ramet.files.save_text(ramet.emit(model), "model.py")
     """
     check_text(text, "text")
+    save_content(text, path, force=force, sources=sources)
+
+
+def save_content(
+    content: str | bytes,
+    path: str | Path,
+    *,
+    force: bool = False,
+    sources: Sequence[str | Path] = (),
+) -> None:
+    """Write a text or a picture as `save_text` does."""
     path = checked_path(path, "path")
     check_target(path, force=force, sources=sources)
-    _write(path, lambda scratch: scratch.write_text(text, encoding="utf-8"), force=force)
+    data = content.encode("utf-8") if isinstance(content, str) else content
+    _write(path, lambda scratch: scratch.write_bytes(data), force=force)
 
 
 def check_target(

@@ -7,8 +7,12 @@ from importlib import resources
 from typing import Any
 
 from ramet.graph import Layer
-from ramet.showing.layout import HEIGHT, WIDTH, lay_out
-from ramet.showing.parts import Node, View
+from ramet.showing import kinds
+from ramet.showing.gist import gist_of
+from ramet.showing.groups import Group, groups_of
+from ramet.showing.layout import HEIGHT, WIDTH
+from ramet.showing.parts import SAME, Node, View
+from ramet.showing.scopes import scopes_of
 from ramet.showing.table import kind_text, totals
 from ramet.tracing.configs import config_of
 from ramet.tracing.layer_facts import statistics_of, variables_of
@@ -19,24 +23,33 @@ _LONG = 400
 """How many characters of a text in a config are shown."""
 
 
-def page_of(view: View, layers: list[Layer], *, compared: bool) -> str:
+def page_of(view: View, layers: list[Layer], *, compared: bool, names: tuple[str, ...] = ()) -> str:
     """Return a page with a view, the views nested in it, and what is known of their layers.
 
     Takes O(values of all weights), for their statistics.
+
+    Args:
+        view: The view.
+        layers: All layers of the model, for the totals.
+        compared: Whether the view is of two models.
+        names: What the models are called, such as the names of their files.
     """
     content = _Content()
     root = content.view_index(view)
     data = {
         "root": root,
         "compared": compared,
+        "names": names or (view.name,),
+        "colours": kinds.COLOURS,
         "totals": totals(view, layers),
         "size": [WIDTH, HEIGHT],
         "views": content.views,
         "layers": content.layers,
     }
     parts = {
-        "TITLE": escape(view.name),
+        "TITLE": escape(" and ".join(names) if names else view.name),
         "STYLE": _file("page.css"),
+        "DRAWING": _file("drawing.css"),
         "DATA": _script_safe(json.dumps(data, separators=(",", ":"), allow_nan=False)),
         "SCRIPT": _file("page.js"),
     }
@@ -71,7 +84,7 @@ class _Content:
         self._layers: dict[Any, int] = {}
 
     def view_index(self, view: View) -> int:
-        """Return the number of a view, which is laid out when it is first met."""
+        """Return the number of a view, which is described when it is first met."""
         if id(view) not in self._views:
             number = self._views[id(view)] = len(self.views)
             self.views.append({})
@@ -79,33 +92,30 @@ class _Content:
         return self._views[id(view)]
 
     def _view(self, view: View) -> dict[str, Any]:
-        layout = lay_out(view)
         index = {node.name: number for number, node in enumerate(view.nodes)}
+        groups = groups_of(view)
         return {
             "name": view.name,
             "outputs": view.outputs,
-            "width": layout.width,
-            "height": layout.height,
-            "nodes": [
-                {**self._node(node), "x": x, "y": y}
-                for node, (x, y) in zip(view.nodes, layout.nodes, strict=True)
-            ],
+            "nodes": [self._node(node) for node in view.nodes],
             "edges": [
                 {
                     "from": index[edge.source],
                     "to": index[edge.target],
                     "masked": edge.masked,
                     "difference": edge.difference,
-                    "bends": bends,
                 }
-                for edge, bends in zip(view.edges, layout.bends, strict=True)
+                for edge in view.edges
             ],
+            "groups": [_group(group, view) for group in groups],
+            "scopes": [dataclasses.asdict(scope) for scope in scopes_of(view, groups)],
         }
 
     def _node(self, node: Node) -> dict[str, Any]:
         return {
             "name": node.name,
             "kind": node.kind,
+            "word": kinds.word_of(node.kind, is_model=node.inside is not None),
             "label": kind_text(node),
             "output": node.output,
             "sources": node.sources,
@@ -129,14 +139,29 @@ class _Content:
         return self._layers[key]
 
 
+def _group(group: Group, view: View) -> dict[str, Any]:
+    nodes = [view.nodes[number] for number in group.nodes]
+    known = [node.parameters for node in nodes if not node.again]
+    return {
+        "name": group.name,
+        "nodes": group.nodes,
+        "parent": group.parent,
+        "parameters": None if None in known else sum(filter(None, known)),
+        "output": nodes[-1].output,
+        "differences": sum(node.difference != SAME for node in nodes),
+    }
+
+
 def _facts(layer: Layer) -> dict[str, Any]:
     """Return what the panel shows of a layer; of a nested model, only the name."""
     if layer.graph is not None:
-        return {"name": layer.name, "config": None, "variables": []}
+        return {"name": layer.name, "config": None, "gist": "", "variables": []}
     variables = variables_of(layer)
+    config = config_of(layer)
     return {
         "name": layer.name,
-        "config": _shortened(config_of(layer)),
+        "config": _shortened(config),
+        "gist": gist_of(config),
         "variables": None
         if variables is None
         else [dataclasses.asdict(statistics_of(variable)) for variable in variables],

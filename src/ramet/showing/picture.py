@@ -1,8 +1,11 @@
 """A view as an SVG picture, in the same layout as the page."""
 
 from collections.abc import Iterator
+from typing import Any
 from xml.sax.saxutils import escape
 
+from ramet.errors import ExtraError
+from ramet.showing import kinds
 from ramet.showing.layout import HEIGHT, WIDTH, Layout, Point, lay_out
 from ramet.showing.parts import ADDED, CHANGED, REMOVED, SAME, Edge, Node, View
 from ramet.showing.table import kind_text
@@ -15,6 +18,9 @@ _STYLE = (
     "text{font-family:system-ui,sans-serif;font-size:11px;fill:#555c66}"
     ".name{font-size:13px;font-weight:600;fill:#1b1f24}"
 )
+_SIDES = "width", "height"
+_LONGEST = 16_000
+"""Pixels of the longest side of a .png file."""
 _CHARACTERS = 25, 30
 """How many characters of a name, and of a line below it, a node has room for."""
 
@@ -38,6 +44,35 @@ def picture_of(view: View) -> str:
         "</svg>",
     ]
     return "\n".join(lines) + "\n"
+
+
+def drawn_as(suffix: str, picture: str) -> str | bytes:
+    """Return an SVG picture in the format of a file.
+
+    Raises:
+        ExtraError: If a `.png` or `.pdf` is asked for and vl-convert is not installed.
+    """
+    if suffix == ".svg":
+        return picture
+    try:
+        import vl_convert  # noqa: PLC0415 an optional package
+    except ImportError as error:
+        message = (
+            f"a {suffix} file needs the package vl-convert-python, which is not installed; install "
+            "it with: pip install 'ramet[show]', or write an .svg file"
+        )
+        raise ExtraError(message) from error
+    converter: Any = vl_convert
+    if suffix == ".pdf":
+        return converter.svg_to_pdf(picture)
+    return converter.svg_to_png(picture, scale=_scale(picture))
+
+
+def _scale(picture: str) -> float:
+    """Return how much a picture is enlarged, so that no side gets longer than a viewer takes."""
+    head = picture.partition(">")[0]
+    longest = max(float(head.partition(f' {side}="')[2].partition('"')[0]) for side in _SIDES)
+    return min(2.0, _LONGEST / max(longest, 1.0))
 
 
 def _edges(view: View, layout: Layout) -> Iterator[str]:
@@ -77,12 +112,16 @@ def _node(node: Node, place: Point) -> Iterator[str]:
     if node.inside is not None:
         yield f'<rect x="{x + 4}" y="{y + 4}" {box} {line}/>'
     yield f'<rect x="{x}" y="{y}" {box} {line}/>'
+    colour = kinds.COLOURS[kinds.word_of(node.kind, is_model=node.inside is not None)]
+    yield (
+        f'<rect x="{x + 4}" y="{y + 8}" width="4" height="{HEIGHT - 16}" rx="2" fill="{colour}"/>'
+    )
     rows = (("name", node.name), ("", kind_text(node)), ("", node.output))
     for number, (style, text) in enumerate(rows):
         room = _CHARACTERS[0 if style else 1]
         shown = text if len(text) <= room else f"{text[: room - 1]}…"
         about = f' class="{style}"' if style else ""
-        yield f'<text x="{x + 12}" y="{y + 19 + 17 * number}"{about}>{_text(shown)}</text>'
+        yield f'<text x="{x + 14}" y="{y + 19 + 17 * number}"{about}>{_text(shown)}</text>'
     yield from _badges(node, x + WIDTH, y)
     yield "</g>"
 

@@ -14,6 +14,10 @@ from ramet.graph.data import Facts
 
 _CHUNK = 1 << 22
 """How many values are converted to float64 at a time, to limit memory."""
+_FEW = 16
+"""How many values are kept one by one."""
+_STEPS = 24
+"""How many steps the values are counted in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,10 @@ class Statistics:
     """The largest finite value."""
     not_finite: int = 0
     """How many values are NaN or infinite."""
+    values: tuple[float, ...] = ()
+    """All values, if they are few and finite, in flat order."""
+    counts: tuple[int, ...] = ()
+    """If they are many, how many lie in each of some equal steps from `low` to `high`."""
 
 
 def facts_of(operation: Any, graph: Graph | None) -> Facts:
@@ -107,7 +115,17 @@ def statistics_of(variable: Any) -> Statistics:
     square = sum(float(np.square(chunk - mean).sum()) for chunk in _finite(values)) / finite
     low = min(float(chunk.min()) for chunk in _finite(values) if chunk.size)
     high = max(float(chunk.max()) for chunk in _finite(values) if chunk.size)
-    return Statistics(*about, mean, math.sqrt(square), low, high, int(values.size) - finite)
+    few = tuple(map(float, values)) if values.size <= _FEW and values.size == finite else ()
+    counts = () if few or low == high else _counted(values, low, high)
+    lost = int(values.size) - finite
+    return Statistics(*about, mean, math.sqrt(square), low, high, lost, few, counts)
+
+
+def _counted(values: np.ndarray, low: float, high: float) -> tuple[int, ...]:
+    counts = np.zeros(_STEPS, np.int64)
+    for chunk in _finite(values):
+        counts += np.histogram(chunk, _STEPS, (low, high))[0]
+    return tuple(map(int, counts))
 
 
 def _finite(values: np.ndarray) -> Iterator[np.ndarray]:
