@@ -16,7 +16,7 @@ import numpy as np
 from keras import layers
 
 import ramet
-from ramet import compress, files, results
+from ramet import adapt, compress, files, results
 from ramet import graph as graphs
 
 
@@ -270,6 +270,23 @@ COMPRESS: dict[str, Callable[[Hands], Right]] = {
     "foldable": lambda h: {"model": h.model, "inference_only": True},
 }
 
+ADAPT: dict[str, Callable[[Hands], Right]] = {
+    "cast": lambda h: {
+        "model": h.model,
+        "at": "head",
+        "dtype": "bfloat16",
+        "keep": "shared",
+        "explain": True,
+        "data": h.data,
+    },
+    "quantize": lambda h: {
+        "model": h.model,
+        "at": {"*": "int8"},
+        "skip": "head",
+        "explain": False,
+    },
+}
+
 FILES: dict[str, Callable[[Hands], Right]] = {
     "check_target": lambda h: {
         "path": h.new_file(".txt"),
@@ -370,6 +387,7 @@ RECORDS: dict[str, Callable[[Hands], Right]] = {
 }
 
 RESULTS: dict[str, tuple[Callable[[Hands], Any], dict[str, Right]]] = {
+    "Casting": (lambda h: adapt.cast(h.first, "*", "bfloat16", explain=True), {}),
     "Checkup": (lambda _: results.Checkup((results.Fact("keras", "3.15"),)), {}),
     "Diff": (lambda h: ramet.diff(h.first, h.second), {"of": {"kind": "config"}}),
     "Explanation": (_explained, {}),
@@ -393,6 +411,7 @@ RESULTS: dict[str, tuple[Callable[[Hands], Any], dict[str, Right]]] = {
         lambda h: ramet.profile(h.first).against(ramet.profile(h.second)),
         {"table": {"depth": 1, "every": True}, "text": {"depth": 0, "every": False}},
     ),
+    "Quantization": (lambda h: adapt.quantize(h.first, {"*": "int8"}, explain=True), {}),
     "Report": (_report, {"check": {"name": "structure"}}),
     "Source": (lambda h: ramet.emit(h.first, check=False), {}),
     "TransferReport": (lambda h: h.graph.transfer_report(), {"of": {"status": "kept"}}),
@@ -400,8 +419,8 @@ RESULTS: dict[str, tuple[Callable[[Hands], Any], dict[str, Right]]] = {
 """How each result is made, and the arguments of those of its methods that take any."""
 
 PLAIN = (
-    *("CallCost", "Check", "Divergence", "Entry", "Fact", "Finding", "Fold", "Miss"),
-    *("TensorMask", "Transfer"),
+    *("CallCost", "CastLayer", "Check", "Divergence", "Entry", "Fact"),
+    *("Finding", "Fold", "Miss", "QuantizedLayer", "TensorMask", "Transfer"),
 )
 """Parts of results: data without methods that take arguments."""
 
@@ -413,6 +432,12 @@ def returning(value: Any) -> Callable[..., Any]:
 
 
 INSIDE: dict[str, list[tuple[str, Callable[[Any], Any]]]] = {
+    "adapt.cast": [("at", lambda v: [v]), ("keep", lambda v: ["head", v])],
+    "adapt.quantize": [
+        ("at", lambda v: {"head": v}),
+        ("at", lambda v: {v: "int8"} if isinstance(v, (str, int, float, type)) else v),
+        ("skip", lambda v: [v]),
+    ],
     "any_layer": [("kind", lambda v: (layers.Dense, v))],
     "chain": [("*", lambda v: v)],
     "clone_model": [("input_tensors", lambda v: [v]), ("clone_function", returning)],
@@ -510,6 +535,8 @@ def targets() -> Iterator[Target]:
         yield Target(name, lambda _, name=name: getattr(ramet, name), VERBS[name])
     for name in compress.__all__:
         yield Target(f"compress.{name}", lambda _, n=name: getattr(compress, n), COMPRESS[name])
+    for name in sorted(ADAPT):
+        yield Target(f"adapt.{name}", lambda _, name=name: getattr(adapt, name), ADAPT[name])
     for name in files.__all__:
         yield Target(f"files.{name}", lambda _, name=name: getattr(files, name), FILES[name])
     for name in graphs.__all__:

@@ -80,8 +80,9 @@ _EARLIER = {
     """,
     "ramet.graph": "Call Edit Journal Layer Ref Selection Spec",
     "ramet.results": """
-        CallCost Check Checkup Diff Divergence Entry Explanation Fact Finding Fold Folding MaskFlow
-        Miss Profile ProfileComparison Report Source TensorMask Transfer TransferReport
+        CallCost CastLayer Casting Check Checkup Diff Divergence Entry Explanation Fact Finding Fold
+        Folding MaskFlow Miss Profile ProfileComparison Quantization QuantizedLayer Report Source
+        TensorMask Transfer TransferReport
     """,
 }
 """Names of public modules that can be imported from here too, as most of them once were."""

@@ -329,6 +329,7 @@ class EditedBuilder:
 
     def settle(self) -> None:
         """Give layers that edits added or changed their names, weights and flags."""
+        self._settle_paths()
         self._settle_names()
         if self.weights == "fresh":
             refresh(self.pairs())
@@ -336,6 +337,15 @@ class EditedBuilder:
         for record in self.records:
             if record.changes is not None:
                 carry_flags(record.origin, self.layer(record))
+
+    def _settle_paths(self) -> None:
+        """Let re-created layers stand where those before them stood."""
+        for record in self.records:
+            layer, source = self.layer(record), record.origin
+            if record.changes is None:
+                source = None if record.recipe is None else record.inherits
+            if isinstance(source, keras.Layer) and isinstance(layer, keras.Layer):
+                internals.place_like(layer, source)
 
     def _settle_names(self) -> None:
         """Give renamed layers their names, and their variables paths to match.

@@ -45,8 +45,15 @@ class Named:
     """The part of the config that names it."""
 
     @property
+    def own(self) -> bool:
+        """Whether it says that it is a layer of ramet's own, such as `Int8Conv2D`."""
+        return self.module == "ramet.adapt" and self.registered == f"ramet>{self.name}"
+
+    @property
     def foreign(self) -> bool:
-        """Whether it is not one of Keras's own."""
+        """Whether it is neither one of Keras's own nor of ramet's."""
+        if self.own:
+            return False
         if self.name == _LAMBDA or ">" in self.name + (self.registered or ""):
             return True
         if self.module is None:  # in a file of Keras 3, only Keras's own classes have a module

@@ -1,5 +1,6 @@
 """`load`: load a model from a file, after checking the file."""
 
+import importlib
 import re
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -61,6 +62,8 @@ def load(
     from ramet import backends  # noqa: PLC0415 the same
     from ramet import keras_internals as internals  # noqa: PLC0415 the same
 
+    if any(named.own for named in names):
+        importlib.import_module("ramet.adapt")  # a room above, which registers its layers
     objects = dict(custom_objects or {})
     for each in configs:
         config.check_backend(path, each, backend=backends.current().name)

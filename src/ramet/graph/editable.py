@@ -57,7 +57,8 @@ class Editable:
         Args:
             kind: A class of layers, its name, or a tuple of them.
             name: A glob. With `/` it is a path into nested models, such as
-                `encoder/*/attention`; without, the name of a layer wherever it is.
+                `encoder/*/attention`; without, the name of a layer wherever it is. A step `**`
+                stands for any number of steps.
             regex: A regular expression that occurs in the path.
             where: A function of the live layer that returns whether to select it. It is
                 called on operations of `keras.ops` too; one that lacks an attribute that the

@@ -353,11 +353,20 @@ def _kind_name(kind: Any) -> str:
 
 
 def path_matches(path: str, pattern: str) -> bool:
-    """Whether a glob matches: with `/` the whole path, step by step; otherwise the last name."""
+    """Whether a glob matches: with `/` the whole path, step by step; otherwise the last name.
+
+    A step `**` stands for any number of steps, also none.
+    """
     steps, wanted = path.split("/"), pattern.split("/")
     if len(wanted) == 1:
         return fnmatchcase(steps[-1], pattern)
-    return len(steps) == len(wanted) and all(map(fnmatchcase, steps, wanted))
+    reached = {0}  # how many of the steps are matched so far, in every possible way
+    for want in wanted:
+        if want == "**":
+            reached = set(range(min(reached, default=len(steps) + 1), len(steps) + 1))
+        else:
+            reached = {at + 1 for at in reached if at < len(steps) and fnmatchcase(steps[at], want)}
+    return len(steps) in reached
 
 
 def _compiled(regex: str) -> re.Pattern[str]:

@@ -191,19 +191,26 @@ def variables_in(value: Value) -> Iterator[Variable]:
             waiting += reversed(item.operands)
 
 
-def evaluate(value: Value, read: Callable[[Variable], Array]) -> Array:
+def evaluate(
+    value: Value, read: Callable[[Variable], Array], known: dict[int, Any] | None = None
+) -> Array:
     """Return a value as an array.
 
     Args:
         value: The value.
         read: Returns the array of a variable.
+        known: What functions returned before, by the ids of the values; new results are added,
+            so that what several weights have in common is computed once.
     """
     if isinstance(value, Variable):
         return read(value)
-    if isinstance(value, Computed):
-        operands = [evaluate(operand, read) for operand in value.operands]
-        return value.function(*operands, **cast("dict[str, Any]", value.options))
-    return value
+    if not isinstance(value, Computed):
+        return value
+    known = {} if known is None else known
+    if id(value) not in known:
+        operands = [evaluate(operand, read, known) for operand in value.operands]
+        known[id(value)] = value.function(*operands, **cast("dict[str, Any]", value.options))
+    return known[id(value)]
 
 
 def moved_variable(value: Value) -> Variable | None:

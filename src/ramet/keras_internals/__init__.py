@@ -131,6 +131,7 @@ from ramet.keras_internals.layers import (
     has_other_batch,
     has_vocabulary,
     keep_alpha,
+    place_like,
     rename_layer,
     take_over_attributes,
 )
@@ -324,6 +325,7 @@ __all__ = [
     "own_trainable",
     "own_variables",
     "paused_collector",
+    "place_like",
     "plain_class",
     "producer",
     "ragged_spec",

@@ -57,13 +57,51 @@ def rename_layer(layer: Any, name: str, *, variables: bool) -> None:
         for field in ("_path", "_parent_path"):
             if vars(part).get(field):
                 vars(part)[field] = _renamed_path(vars(part)[field], old, name)
-        policies = vars(part).get("_dtype_policy")
-        if isinstance(policies, keras.dtype_policies.DTypePolicyMap) and before in policies:
-            # A map of policies is keyed by paths.
-            kept = {**policies, vars(part)["_path"]: policies[before]}
-            vars(part)["_dtype_policy"] = type(policies)(policies.default_policy, kept)
+        if before:
+            _rekey_policies(part, before)
         for variable in layer_state(part) if variables else ():
             variable._path = _renamed_path(variable._path, old, name)
+
+
+def place_like(layer: Any, source: Any) -> None:
+    """Give a re-created layer, and what is inside of it, the paths of the layer before it.
+
+    They begin with the names of the models around it, which a new layer is not built in, and
+    contain numbers that Keras counts, such as those of seed generators.
+    """
+    old, known = vars(layer).get("_path"), vars(source).get("_path")
+    if not old or not known:
+        return
+    parts, sources = all_layers(layer), all_layers(source)
+    if [type(part) for part in parts[1:]] != [type(part) for part in sources[1:]]:
+        parts, sources = [layer], [source]
+    for part, before in zip(parts, sources, strict=True):
+        _place_part(part, before, source.name, layer.name)
+
+
+def _place_part(part: Any, source: Any, old_name: str, name: str) -> None:
+    """Give one part of a re-created layer, and its variables, the paths of another."""
+    path, known = vars(part).get("_path"), vars(source).get("_path")
+    if not path or not known:
+        return
+    new = vars(part)["_path"] = _renamed_path(known, old_name, name)
+    vars(part)["_parent_path"] = new.rpartition("/")[0]
+    _rekey_policies(part, path)
+    states = [layer_state(each) for each in (part, source)]
+    alike = [variable.name for variable in states[0]] == [variable.name for variable in states[1]]
+    for index, variable in enumerate(states[0]):
+        if alike:  # seed generators too, whose paths contain numbers
+            variable._path = _renamed_path(states[1][index].path, old_name, name)
+        elif variable.path.startswith(f"{path}/"):
+            variable._path = new + variable.path[len(path) :]
+
+
+def _rekey_policies(part: Any, before: str) -> None:
+    """Enter the policy of a layer under its new path, if it is in a map by paths."""
+    policies = vars(part).get("_dtype_policy")
+    if isinstance(policies, keras.dtype_policies.DTypePolicyMap) and before in policies:
+        kept = {**policies, vars(part)["_path"]: policies[before]}
+        vars(part)["_dtype_policy"] = type(policies)(policies.default_policy, kept)
 
 
 def _renamed_path(path: str, old: str, new: str) -> str:

@@ -1,6 +1,7 @@
 """What the verbs return. Importing this package does not import Keras."""
 
 from ramet.graph.match import Miss
+from ramet.results.casting import Casting, CastLayer
 from ramet.results.checkup import Checkup, Fact
 from ramet.results.diff import Diff, Entry
 from ramet.results.divergence import Divergence
@@ -9,12 +10,15 @@ from ramet.results.folding import Fold, Folding
 from ramet.results.masks import Finding, MaskFlow, TensorMask
 from ramet.results.profile import CallCost, Profile
 from ramet.results.profile_comparison import ProfileComparison
+from ramet.results.quantization import Quantization, QuantizedLayer
 from ramet.results.report import Check, Report
 from ramet.results.source import Source
 from ramet.results.transfer import Transfer, TransferReport
 
 __all__ = [
     "CallCost",
+    "CastLayer",
+    "Casting",
     "Check",
     "Checkup",
     "Diff",
@@ -29,6 +33,8 @@ __all__ = [
     "Miss",
     "Profile",
     "ProfileComparison",
+    "Quantization",
+    "QuantizedLayer",
     "Report",
     "Source",
     "TensorMask",

@@ -70,12 +70,15 @@ def compute(record: Layer, layer: Any, stage_of: StageOf) -> list[Taken]:
     _check_used(record, layer)
     if hasattr(layer, "finalize_state"):
         layer.finalize_state()
+    if ("quantized_kernel",) in recipe:
+        # What Keras notes when it has calibrated a layer, or loads one that was.
+        setattr(layer, f"is_{layer.quantization_mode}_calibrated", True)
     return [*by_variable.values()]
 
 
 def _assigned(variable: Any, value: Value, role: Role, reader: "_Reader") -> Taken:
     """Assign a value to a variable, cast to its dtype once."""
-    array = np.asarray(evaluate(value, reader.array))
+    array = np.asarray(evaluate(value, reader.array, reader.known))
     shape = tuple(variable.shape)
     if array.shape != shape:
         message = (
@@ -117,6 +120,8 @@ class _Reader:
 
     def __init__(self, stage_of: StageOf) -> None:
         self._stage_of = stage_of
+        self.known: dict[int, Any] = {}
+        """What functions returned, for one layer, by the ids of their values."""
 
     def array(self, variable: Variable) -> Array:
         """Return the value of a variable."""

@@ -91,8 +91,12 @@ def take_over(
 
 
 def as_kept(transfers: list[Taken]) -> list[Taken]:
-    """Return what a layer took over from itself: values that fit are `kept`."""
-    return [replace(each, status="kept") if each.status == "fitted" else each for each in transfers]
+    """Return what a layer took over from itself: values that fit are `kept`, if not rounded."""
+    return [replace(each, status="kept") if _is_whole(each) else each for each in transfers]
+
+
+def _is_whole(taken: Taken) -> bool:
+    return taken.status == "fitted" and taken.source.dtype == taken.variable.dtype
 
 
 def _check_lora(source: Any, twin: Any) -> None:
@@ -131,6 +135,10 @@ def meanings(site: Site) -> dict[tuple[str, ...], Meaning]:
     return by_path
 
 
+def _is_float(variable: Any) -> bool:
+    return keras.backend.is_float_dtype(variable.dtype)
+
+
 def _moves(shape: tuple[int, ...], maps: list[np.ndarray]) -> Moves:
     return lambda array: overlaid(np.zeros(shape, array.dtype), array, maps)
 
@@ -155,10 +163,11 @@ class _Transfer:
             kinds = type(old.owner).__name__, type(new.owner).__name__
             other = kinds[0] if kinds[0] != kinds[1] else "the one before"
             return Taken(variable, "fresh", note=f"not the same as in {other}")
-        if self._policy == "fit" and shapes[0] != shapes[1]:
+        lengths = [len(shape) for shape in shapes]
+        if lengths[0] != lengths[1] or (self._policy == "fit" and shapes[0] != shapes[1]):
             return Taken(variable, "fresh", note=f"was {shapes[0]}")
-        if len(shapes[0]) != len(shapes[1]):
-            return Taken(variable, "fresh", note=f"was {shapes[0]}")
+        if _is_float(source) != _is_float(variable):
+            return Taken(variable, "fresh", note=f"was {source.dtype}, which means other numbers")
         maps = None if self._policy == "fit" else self._maps(old, new)
         internals.keep_layout(source, variable)
         check_alive(source)

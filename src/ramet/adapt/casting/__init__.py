@@ -1,0 +1,1 @@
+"""Which layers get another dtype policy, how, and what that changes."""

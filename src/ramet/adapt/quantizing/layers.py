@@ -1,0 +1,54 @@
+"""The records of quantized layers."""
+
+import dataclasses
+from typing import Any
+
+from ramet.adapt.quantizing.convolutions import INT8_CLASSES
+from ramet.adapt.quantizing.modes import quantized_policy, source_policy
+from ramet.adapt.quantizing.weights import recipe_for
+from ramet.building.reconfigure import reconfigured
+from ramet.building.weights.roles import roles_of
+from ramet.graph import Graph, Layer
+from ramet.graph.data import Edit
+from ramet.graph.edits.apart import apart
+from ramet.graph.edits.remake import Remade, remade_layer
+from ramet.graph.values import Recipe, Value, Variable
+
+
+def quantized_layer(
+    graph: Graph, layer: Layer, mode: str, edit: Edit, recipe: Recipe | None = None
+) -> Layer:
+    """Return the record of a layer that is quantized on build.
+
+    Args:
+        graph: The outermost graph.
+        layer: The record before the edit.
+        mode: How.
+        edit: The edit.
+        recipe: The weights, if they are known already.
+    """
+    policy: Any = quantized_policy(mode, source_policy(layer))
+    recipe = recipe_for(layer, mode, policy) if recipe is None else recipe
+    if type(layer.origin) in INT8_CLASSES:
+        return _of_other_class(graph, layer, recipe, edit)
+    return remade_layer(layer, Remade({"dtype": policy}, recipe), edit)
+
+
+def _of_other_class(graph: Graph, layer: Layer, recipe: Recipe, edit: Edit) -> Layer:
+    """Return the record of a convolution whose class is another one."""
+    config = reconfigured(layer).get_config()
+    new = INT8_CLASSES[type(layer.origin)].from_config({**config, "name": layer.name})
+    same: dict[tuple[str, ...], Value] = {
+        role: Variable(layer, role) for role in roles_of(layer.origin) if role not in recipe
+    }
+    brought = apart(graph.live_origin().layer(new, "a convolution with an int8 kernel"))
+    return dataclasses.replace(
+        brought,
+        name=layer.name,
+        inherits=layer.origin,
+        recipe={**recipe, **same},
+        trainable=layer.trainable,
+        earlier=layer if layer.is_changed else None,
+        brought=True,
+        edit=edit,
+    )

@@ -1,0 +1,124 @@
+"""The weights of quantized layers, computed from floats by Keras's own quantizers."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from keras import layers
+
+from ramet import keras_internals as internals
+from ramet.adapt.quantizing.convolutions import INT8_CLASSES, rounded
+from ramet.adapt.quantizing.modes import KERNELS
+from ramet.backends.values import to_numpy
+from ramet.building.weights.roles import roles_of
+from ramet.graph import Layer
+from ramet.graph.values import Array, Computed, Recipe, Variable
+from ramet.tracing.configs import raw_config
+
+_LEFT_OUT = {
+    "activation": None,
+    "use_bias": False,
+    "bias_axes": None,
+    "kernel_initializer": "zeros",
+    "embeddings_initializer": "zeros",
+    "kernel_regularizer": None,
+    "embeddings_regularizer": None,
+    "activity_regularizer": None,
+}
+"""What a layer that only tries a kernel does without."""
+
+
+def recipe_for(layer: Layer, mode: str, policy: Any) -> Recipe:
+    """Return how the weights of a quantized layer are computed from those before it.
+
+    In float8, the weights stay floats, and the scales of Keras start afresh.
+
+    Args:
+        layer: The record before the edit.
+        mode: `"int8"`, `"int4"` or `"float8"`.
+        policy: The dtype policy of the quantized layer.
+    """
+    if mode == "float8":
+        return {}
+    cls = type(layer.origin)
+    held = roles_of(layer.origin)
+    names = tuple(name for name in KERNELS[cls] if (name,) in held)
+    known = tuple(Variable(layer, (name,)) for name in names)
+    if cls in INT8_CLASSES:
+        whole = Computed(_rounded, known, {"axes": INT8_CLASSES[cls].scale_axes})
+    else:
+        whole = Computed(_quantized, known, {"trial": Trial.of(layer), "mode": mode})
+    grouped = getattr(policy, "block_size", -1) not in (None, -1)
+    endings = ("", "_scale", "_zero") if grouped else ("", "_scale")
+    parts = [f"{name}{ending}" for name in names for ending in endings]
+    parts += ["g_idx"] if grouped else []
+    return {(part,): Computed(_part, (whole,), {"name": part}) for part in parts}
+
+
+class Trial:
+    """A layer of one class with a kernel and nothing else, to try what becomes of the kernel."""
+
+    def __init__(self, cls: type, config: Mapping[str, Any], shape: tuple[Any, ...]) -> None:
+        """Say which class, with which config, built for which shape."""
+        self.cls, self.config, self.shape = cls, config, shape
+
+    @classmethod
+    def of(cls, layer: Layer) -> "Trial":
+        """Return a trial of the layer in a record."""
+        config = {**raw_config(layer.origin), **(layer.changes or {})}
+        config = {key: _LEFT_OUT.get(key, value) for key, value in config.items()}
+        shapes = internals.build_shapes(layer.origin) or {}
+        return cls(type(layer.origin), config, tuple(shapes.get("input_shape") or ()))
+
+    def __eq__(self, other: object) -> bool:
+        """Whether another trial is of the same layer."""
+        return (
+            isinstance(other, Trial)
+            and vars(self).keys() == vars(other).keys()
+            and all(
+                value is vars(other)[key] or value == vars(other)[key]
+                for key, value in vars(self).items()
+            )
+        )
+
+    def __hash__(self) -> int:
+        """Return the hash of the class."""
+        return hash(self.cls)
+
+    def made(self, arrays: Mapping[str, Array], policy: Any = None) -> Any:
+        """Return a layer with some weights, in its own dtype policy or another."""
+        config = {**self.config, **({} if policy is None else {"dtype": policy})}
+        with internals.untouched_names(), internals.untouched_randomness():
+            layer = self.cls.from_config(config)
+            layer.build(self.fitting(next(iter(arrays.values())).shape))
+        held = roles_of(layer)
+        for name, array in arrays.items():
+            held[name,].assign(array)
+        return layer
+
+    def fitting(self, kernel: tuple[int, ...]) -> tuple[Any, ...]:
+        """Return the shape of inputs for which a layer has such a kernel."""
+        if issubclass(self.cls, layers.Dense):
+            return (None, kernel[0])
+        if not issubclass(self.cls, layers.EinsumDense) or "..." in self.config["equation"]:
+            return self.shape
+        reads, _, kernels = self.config["equation"].partition("->")[0].partition(",")
+        sizes = dict(zip(kernels, kernel, strict=True))
+        return tuple(
+            sizes.get(letter, size) for letter, size in zip(reads, self.shape, strict=True)
+        )
+
+
+def _quantized(*kernels: Array, trial: Trial, mode: str) -> Any:
+    """Return the weights of a layer that Keras quantizes, by name."""
+    names = (name for name in KERNELS[trial.cls])
+    layer = trial.made(dict(zip(names, kernels, strict=False)))
+    layer.quantize(mode)
+    return {role[-1]: to_numpy(variable) for role, variable in roles_of(layer).items()}
+
+
+def _rounded(kernel: Array, *, axes: tuple[int, ...]) -> Any:
+    return rounded(kernel, axes)
+
+
+def _part(weights: Any, *, name: str) -> Array:
+    return weights[name]
