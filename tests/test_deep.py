@@ -88,6 +88,15 @@ def test_a_long_chain_is_read(graph):
     assert len(str(graph).splitlines()) == LENGTH + 4
 
 
+def test_profiles_and_stages_take_seconds(graph):
+    begun = time.perf_counter()
+    profile = ramet.profile(graph, batch=2)
+    assert profile.macs == LENGTH // 100 * 2 * 4 * 4
+    stages = graph.stages(5, by="params")
+    assert [sum(c.kind == "Dense" for c in ramet.profile(s).calls) for s in stages] == [10] * 5
+    assert time.perf_counter() - begun < 60
+
+
 def test_a_long_chain_is_copied_and_the_copy_is_the_same(chain, copy):
     assert same_weights(chain, copy)
     report = ramet.verify(chain, copy)

@@ -332,6 +332,7 @@ EDITS: dict[str, Callable[[Hands], Right]] = {
     },
     "share": lambda _: {"first": "shared", "*": ("other",), "config": "same"},
     "split": lambda _: {"at": "sum"},
+    "stages": lambda _: {"n": 2, "by": "macs", "shapes": None},
     "text": lambda _: {"derived": True},
     "transfer_report": lambda _: {"weights": "copy"},
     "unfreeze": lambda _: {"at": "head"},

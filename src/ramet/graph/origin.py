@@ -82,6 +82,10 @@ class Origin(Protocol):
         """Return a graph as it is traced after it was built."""
         ...
 
+    def stages(self, graph: "Graph", n: int, by: str, shapes: Any) -> "tuple[Graph, ...]":
+        """Cut a graph into stages that cost about the same."""
+        ...
+
     def conversion(self, spec: Spec, wanted: Spec) -> list[tuple[Layer, Call]]:
         """Return the operations by which a model converts a tensor to the spec of an input."""
         ...

@@ -119,6 +119,12 @@ class Live:
 
         return trace(built_aside(graph))
 
+    def stages(self, graph: Graph, n: int, by: str, shapes: Any) -> tuple[Graph, ...]:
+        """Cut a graph into stages that cost about the same; see `Graph.stages`."""
+        from ramet.profiling.stages import stages_of
+
+        return stages_of(graph, n, by, shapes)
+
     def is_layer(self, value: Any) -> bool:
         """Whether a value is a live layer or operation."""
         return isinstance(value, keras.Operation)

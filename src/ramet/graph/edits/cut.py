@@ -126,7 +126,9 @@ def _cut(graph: "Graph", draft: Draft, inputs: Tree, *, by_name: bool) -> None:
     """
     starts = map_tree(lambda name: find_ref(graph, name), inputs)
     keys = _keys(starts)
-    below = _calls_below(graph, draft.outputs, keys)
+    specs = [graph.calls[ref.call].outputs[ref.index] for ref in keys]
+    masked = {spec.mask for spec in specs if isinstance(spec.mask, Ref)}
+    below = _calls_below(graph, draft.outputs, keys.keys() | masked)
     taken = {layer for name in below if (layer := graph.calls[name].layer) is not None}
     mapping: dict[Ref, Ref] = {}
     masks: list[Ref] = []
