@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from keras import layers, ops
 
+import exact
 import ramet
 from smallmodels import DATA, TARGETS, result, small
 
@@ -89,6 +90,33 @@ def test_a_mirrored_model_trains_on(backend):
     twin.fit(DATA, TARGETS, verbose=0)
     model.fit(DATA, TARGETS, verbose=0)
     ramet.clone(model).fit(DATA, TARGETS, verbose=0)
+
+
+class Twins(layers.Layer):
+    """Holds two layers of one name, so that their variables share a path."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.parts = [layers.Dense(3, name="part"), layers.Dense(3, name="part")]
+
+    def build(self, shape):
+        for part in self.parts:
+            part.build(shape)
+
+    def call(self, x):
+        return self.parts[1](self.parts[0](x))
+
+
+def test_variables_of_one_path_train_alike():
+    """On PyTorch, Keras does not clear the gradients of one of them before a step."""
+    model = small(Twins(name="twins"))
+    model.compile("adam", "mse")
+    model.fit(DATA, TARGETS, verbose=0)
+    for twin in (ramet.clone(model), ramet.clone(ramet.trace(model).build())):
+        trained = ramet.clone(twin)
+        for _ in range(2):
+            exact.assert_same_training(trained, twin, DATA, TARGETS)
+    exact.assert_same_training(model, ramet.clone(model), DATA, TARGETS)
 
 
 class Holding(layers.Layer):
@@ -463,11 +491,6 @@ def test_a_failed_clone_leaves_the_source_as_it_was():
 
 def test_public_names_and_keras_own_signature():
     assert ramet.__all__ == sorted(ramet.__all__)
-    verbs = (
-        "any_layer chain clone clone_model clones diff emit masks merge rewrite run show trace "
-        "verify"
-    )
-    assert [n for n in ramet.__all__ if n.islower()] == verbs.split()
     ours, theirs = (
         [(p.name, p.default) for p in inspect.signature(f).parameters.values()]
         for f in (ramet.clone_model, keras.models.clone_model)

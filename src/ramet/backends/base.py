@@ -8,7 +8,7 @@ exist if the program imported it. Keras is imported only when it is needed.
 
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -142,6 +142,10 @@ class Backend:
         """Return why no layer of that name can hold weights, with the remedy, or None."""
         del name
         return None
+
+    def copy_gradients(self, model: Any, pairs: Iterable[tuple[Any, Any]]) -> None:
+        """Copy the gradients that the next step of training adds to; of a model and values."""
+        del model, pairs
 
     def set_attribute(self, owner: Any, name: str, value: Any) -> None:
         """Set an attribute of a layer past Keras's tracker, in the records of the backend too."""

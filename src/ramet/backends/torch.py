@@ -84,6 +84,19 @@ class Torch(Backend):
             return None
         return "PyTorch holds no weights under a name with a dot; choose a name without"
 
+    def copy_gradients(self, model: Any, pairs: Iterable[tuple[Any, Any]]) -> None:
+        """Copy the gradients of parameters that the model does not list: a step clears no others.
+
+        Keras lists them by path, so that it forgets all but one of those that share a path.
+        """
+        kept = [(old, new) for old, new in pairs if getattr(old, "grad", None) is not None]
+        if not kept:
+            return
+        listed = {id(each) for _, each in self.package.nn.Module.named_parameters(model)}
+        for old, new in kept:
+            if id(old) not in listed and new is not old:
+                new.grad = old.grad.detach().clone()
+
 
 def hooks_of(module: Any) -> dict[str, list[Any]]:
     """Return the hooks of a module, without the numbers that PyTorch counts them by."""

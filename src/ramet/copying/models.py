@@ -6,6 +6,7 @@ from typing import Any
 
 import keras
 
+from ramet import backends
 from ramet import keras_internals as internals
 from ramet.backends.values import written
 from ramet.copying.deep_copy import Copier
@@ -29,9 +30,16 @@ def copy_model(model: Any, *, weights: str, seed: int | None, name: str | None) 
         if weights == "fresh":
             refresh(_pairs(model, twin))
             refresh_training(twin, copier.state.optimizers)
+        elif backends.current().has_modules:
+            _copy_gradients(model, twin)
     if name is not None:
         vars(twin)["name"] = name
     return twin
+
+
+def _copy_gradients(model: Any, twin: Any) -> None:
+    values = ([*map(internals.raw_value, each.variables)] for each in (model, twin))
+    backends.current().copy_gradients(model, zip(*values, strict=True))
 
 
 @contextlib.contextmanager
