@@ -316,3 +316,56 @@ def test_an_alignment_covers_nested_models():
     assert pairs["body"] == "torso"
     assert pairs["body/one"] == "torso/uno"
     assert [(one, two) for one, two, _ in alignment.walk()] == [("", ""), ("body/", "torso/")]
+
+
+class Scaled(keras.layers.Layer):
+    """Has an attribute that its config does not show."""
+
+    def __init__(self, inner=None, **kwargs):
+        super().__init__(**kwargs)
+        self.scale = 0.5
+        self.dense = keras.layers.Dense(2, name="dense")
+        self.inner = inner
+
+    def build(self, shape):
+        self.dense.build(shape)
+        super().build(shape)
+
+    def call(self, x):
+        return self.dense(x) * self.scale
+
+    def compute_output_shape(self, shape):
+        return shape
+
+
+def test_plain_attributes_of_user_layers_are_listed():
+    x = keras.Input((2,), name="x")
+    model = keras.Model(x, Scaled(Scaled(name="inner"), name="block")(x), name="m")
+    twin = ramet.clone(model)
+    assert not ramet.diff(model, twin)
+    block = twin.get_layer("block")
+    block.inner.scale, block.dense.activation = 2.0, keras.activations.relu
+    assert [(e.kind, e.where, e.text) for e in ramet.diff(model, twin).entries] == [
+        ("config", "block", "dense.activation='linear' is now 'relu'; inner.scale=0.5 is now 2.0")
+    ]
+    x = keras.Input((3, 2), name="x")
+    steps = keras.layers.TimeDistributed(Scaled(), name="steps")
+    wrapped = keras.Model(x, steps(x), name="w")
+    twin = ramet.clone(wrapped)
+    twin.get_layer("steps").layer.scale = 2.0
+    (entry,) = ramet.diff(wrapped, twin).entries
+    assert entry.text == "layer.scale=0.5 is now 2.0"
+
+
+def test_a_layer_of_another_class_with_the_same_name_was_replaced():
+    def decoder(kind):
+        x = keras.Input((3, 2), name="x")
+        y, *states = kind(2, return_sequences=True, return_state=True, name="encoder")(x)
+        return keras.Model(x, kind(2, name="decoder")(y, initial_state=states), name="m")
+
+    found = ramet.diff(decoder(keras.layers.LSTM), decoder(keras.layers.GRU), weights=False)
+    assert [(entry.kind, entry.where) for entry in found.entries] == [
+        ("replaced", "encoder"),
+        ("replaced", "decoder"),
+        ("arguments", "decoder"),
+    ]

@@ -19,7 +19,8 @@ def diff(first: Any, second: Any, *, weights: bool = True) -> Diff:
     that a renamed layer is a rename, and a model that was inlined is one change. Automatic
     names such as `dense_3` do not count: two models built by the same code do not differ in
     them. A change is listed where it begins: the layers below one with another output shape
-    are not listed again. Neither model is called or changed. Takes O(calls · log calls) unless
+    are not listed again. How models are compiled, and objects that layers hold, are left to
+    `ramet.verify`. Neither model is called or changed. Takes O(calls · log calls) unless
     the models have little in common, and reads every weight once.
 
     Args:

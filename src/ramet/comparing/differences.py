@@ -9,7 +9,12 @@ from ramet.comparing.alignment.align import Alignment, align
 from ramet.comparing.alignment.facts import constant, without_tuples
 from ramet.comparing.alignment.nodes import Node, is_named_alike
 from ramet.comparing.flags import Flags
-from ramet.comparing.layer_changes import changed_config, is_replaced, layer_values
+from ramet.comparing.layer_changes import (
+    changed_attributes,
+    changed_config,
+    is_replaced,
+    layer_values,
+)
 from ramet.comparing.sharing import split_layers
 from ramet.graph import Graph, Layer, Ref, Spec
 from ramet.graph.names import counted
@@ -177,10 +182,7 @@ class _Level:
             return
         if a.kind != b.kind:
             yield self._change("class", key, f"{a.kind} is now {b.kind}", *both)
-        config = [*changed_config(a, b)]
-        if node.is_input and self.is_given_other:
-            config = []
-        shapes = not (config or _inputs_differ(node, other))
+        config, shapes = self._options(node, other, a, b)
         values = layer_values(a, b, shapes=shapes)[0] if self._weights else []
         if is_replaced(node, other, weights=self._weights):
             text = f"{a.kind} by {b.kind} '{new}': {'; '.join(config)}"
@@ -194,6 +196,15 @@ class _Level:
             yield self._change("config", key, self._in_which(told, new), *both)
         if values and not config:
             yield self._change("weights", key, self._in_which(values, new), *both)
+
+    def _options(self, node: Node, other: Node, a: Layer, b: Layer) -> tuple[list[str], bool]:
+        """Return how layers are made otherwise, and if other shapes do not follow from that."""
+        config = [*changed_config(a, b)]
+        if node.is_input and self.is_given_other:
+            config = []
+        if config or _inputs_differ(node, other):
+            return config, False
+        return [*changed_attributes(a, b)], True
 
     def _in_which(self, texts: list[str], key: str) -> str:
         """Return what changed, and in which layer if the first model's layer became several."""

@@ -6,18 +6,22 @@ from typing import Any
 import keras
 import numpy as np
 
+from ramet import keras_internals as internals
+from ramet.backends import is_of_keras
 from ramet.backends.values import same_bits, to_numpy
-from ramet.building.weights.roles import roles_of
+from ramet.building.weights.roles import labelled, roles_of
 from ramet.comparing.alignment.facts import config_of, without_trainable
 from ramet.comparing.alignment.nodes import Node, is_named_alike
 from ramet.comparing.arrays import array_difference
+from ramet.comparing.texts import ABSENT, is_plain
+from ramet.comparing.walk import Walk
 from ramet.graph import Layer
 from ramet.graph.names import is_automatic
 
 _ABSENT: Any = type("absent", (), {})()
 
 
-def changed_config(a: Layer, b: Layer) -> Iterator[str]:
+def changed_config(a: Layer, b: Layer, prefix: str = "") -> Iterator[str]:
     """Yield the options that differ, but for whether a layer or a part of it trains."""
     old, new = (without_trainable(config_of(layer)) for layer in (a, b))
     if old is None or new is None:
@@ -25,8 +29,50 @@ def changed_config(a: Layer, b: Layer) -> Iterator[str]:
     if a.kind != b.kind:
         old = {name: value for name, value in old.items() if name in new}
         new = {name: value for name, value in new.items() if name in old}
-    for name, before, after in _changed_options("", old, new):
+    for name, before, after in _changed_options(prefix, old, new):
         yield f"{name}={_short(before)} is now {_short(after)}"
+
+
+def changed_attributes(a: Layer, b: Layer) -> Iterator[str]:
+    """Yield what differs in the layers of a user's class, or inside, that no option shows.
+
+    That is their plain attributes, and the options of layers of Keras that they hold.
+    """
+    if a.graph is None and b.graph is None:
+        yield from _attributes("", a.origin, b.origin, is_told=True)
+
+
+def _attributes(prefix: str, old: Any, new: Any, *, is_told: bool) -> Iterator[str]:
+    """Yield what differs in two layers, and in those that they hold.
+
+    Args:
+        prefix: The path that leads to them.
+        old: A layer.
+        new: The one that it is compared with.
+        is_told: Whether their configs have been compared.
+    """
+    if not isinstance(old, keras.Layer) or type(old) is not type(new):
+        return
+    if not is_of_keras(type(old)):
+        is_told = False
+        yield from _plain_attributes(prefix, old, new)
+    elif not is_told:
+        is_told = True
+        a, b = (Layer(layer.name, type(layer).__name__, layer) for layer in (old, new))
+        yield from changed_config(a, b, prefix)
+    if internals.sublayers_of(old):
+        parts = {label: part for label, _, part in labelled(new)}
+        for label, _, part in labelled(old):
+            yield from _attributes(f"{prefix}{label}.", part, parts.get(label), is_told=is_told)
+
+
+def _plain_attributes(prefix: str, old: Any, new: Any) -> Iterator[str]:
+    fields = [internals.layer_fields(layer) for layer in (old, new)]
+    for name in sorted({*fields[0], *fields[1]} - {"trainable"}, key=str):
+        values = [each.get(name, ABSENT) for each in fields]
+        if all(value is ABSENT or is_plain(value) for value in values):
+            for difference in Walk(loose=True).differences(f"{prefix}{name}", *values):
+                yield f"{difference.name}={difference.old} is now {difference.new}"
 
 
 def _changed_options(

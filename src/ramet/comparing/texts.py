@@ -38,7 +38,7 @@ def shown(value: Any) -> str:
     if is_tensor(value) and not isinstance(value, np.generic):
         dtype = getattr(value.dtype, "name", None) or str(value.dtype).removeprefix("torch.")
         return f"{dtype}{[*value.shape]}"
-    if _is_plain(value):
+    if is_plain(value):
         text = _text(value)
         return text if len(text) <= _LONG else f"{text[: _LONG - 3]}..."
     return _named(value) or f"<{type(value).__name__}>"
@@ -60,7 +60,7 @@ def _is_function(value: Any) -> Any:
     return isinstance(value, kinds)
 
 
-def _is_plain(value: Any) -> bool:
+def is_plain(value: Any) -> bool:
     """Whether the text of a value says all of it."""
     if isinstance(value, (*ATOMS, enum.Enum, np.generic, np.dtype, range)):
         return True
@@ -69,7 +69,7 @@ def _is_plain(value: Any) -> bool:
     content = unwrapped(value)
     if kind_of(value) in PYTHONS_OWN:
         items = [*content, *content.values()] if isinstance(content, dict) else [*content]
-        return all(_is_plain(item) for item in items)
+        return all(is_plain(item) for item in items)
     return type(value).__module__ in WHOLE and type(value).__repr__ is not object.__repr__
 
 

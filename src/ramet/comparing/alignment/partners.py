@@ -63,10 +63,10 @@ class Partners:
         return any(there[weight] >= here[weight] for weight in item.facts.content)
 
     def is_supported(self, a: Item, b: Item) -> bool:
-        """Whether two items stand at one place: as layers differ, all around them must agree."""
+        """Whether two items stand at one place: all around layers with nothing in common."""
         above = self.sources(a.node, 0), self.sources(b.node, 1)
         below = self.targets(a.node, 0), self.targets(b.node, 1)
-        if a.fact == b.fact:
+        if a.fact == b.fact or (a.name is not None and a.name == b.name):
             return not (above[0].isdisjoint(above[1]) and below[0].isdisjoint(below[1]))
         readers = [{target for target in side if target[0] != "output"} for side in below]
         return (
