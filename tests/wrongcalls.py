@@ -266,8 +266,11 @@ VERBS: dict[str, Callable[[Hands], Right]] = {
 }
 
 COMPRESS: dict[str, Callable[[Hands], Right]] = {
+    "channel_rule": lambda _: {"kind": Plain},
     "fold": lambda h: {"model": h.model, "inference_only": True},
     "foldable": lambda h: {"model": h.model, "inference_only": True},
+    "groups": lambda h: {"model": h.model},
+    "prune_channels": lambda h: {"model": h.model, "channels": {"head": []}},
 }
 
 ADAPT: dict[str, Callable[[Hands], Right]] = {
@@ -361,6 +364,11 @@ SELECTED: dict[str, Callable[[Hands], Right]] = {
     "unshare": lambda _: {},
 }
 
+
+class Plain(layers.Layer):
+    """A layer of a user, without a rule."""
+
+
 RECORDS: dict[str, Callable[[Hands], Right]] = {
     "Call": lambda _: {
         "name": "c",
@@ -393,6 +401,7 @@ RESULTS: dict[str, tuple[Callable[[Hands], Any], dict[str, Right]]] = {
     "Diff": (lambda h: ramet.diff(h.first, h.second), {"of": {"kind": "config"}}),
     "Explanation": (_explained, {}),
     "Folding": (lambda h: compress.foldable(h.model), {}),
+    "Groups": (lambda h: compress.groups(h.model), {}),
     "Journal": (lambda h: h.graph.freeze().journal, {"text": {"full": True}}),
     "MaskFlow": (
         lambda h: ramet.masks(h.model),
@@ -422,6 +431,7 @@ RESULTS: dict[str, tuple[Callable[[Hands], Any], dict[str, Right]]] = {
 PLAIN = (
     *("CallCost", "CastLayer", "Check", "Divergence", "Entry", "Fact"),
     *("Finding", "Fold", "Miss", "QuantizedLayer", "TensorMask", "Transfer"),
+    *("Group", "Member"),
 )
 """Parts of results: data without methods that take arguments."""
 
@@ -441,6 +451,10 @@ INSIDE: dict[str, list[tuple[str, Callable[[Any], Any]]]] = {
     ],
     "any_layer": [("kind", lambda v: (layers.Dense, v))],
     "chain": [("*", lambda v: v)],
+    "compress.prune_channels": [
+        ("channels", lambda v: {"shared": v}),
+        ("channels", lambda v: {"shared": [v]}),
+    ],
     "clone_model": [("input_tensors", lambda v: [v]), ("clone_function", returning)],
     "diff": [("second", lambda v: v)],
     "merge": [

@@ -83,6 +83,7 @@ _EARLIER = {
         CallCost CastLayer Casting Check Checkup Diff Divergence Entry Explanation Fact Finding Fold
         Folding MaskFlow Miss Profile ProfileComparison Quantization QuantizedLayer Report Source
         TensorMask Transfer TransferReport
+        Group Groups Member
     """,
 }
 """Names of public modules that can be imported from here too, as most of them once were."""

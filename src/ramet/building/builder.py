@@ -335,7 +335,7 @@ class EditedBuilder:
             refresh(self.pairs())
         self.inheritance.settle()
         for record in self.records:
-            if record.changes is not None:
+            if record.changes is not None and record.can_train:
                 carry_flags(record.origin, self.layer(record))
 
     def _settle_paths(self) -> None:

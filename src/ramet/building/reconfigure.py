@@ -92,6 +92,8 @@ def reconfigured(layer: Layer, *, sizes: bool = False) -> Any:
         OptionError: If its class does not accept the changes.
     """
     changes = {key: _own(value) for key, value in (layer.changes or {}).items()}
+    if layer.is_operation:
+        return _operation(layer.origin, changes)
     config = _config_to_change(layer) if sizes else _without_sizes(_config_to_change(layer))
     missing = _missing_from(config, layer)
     missing = {key: value for key, value in missing.items() if key not in changes}
@@ -107,6 +109,14 @@ def reconfigured(layer: Layer, *, sizes: bool = False) -> Any:
     if "lora_alpha" in changes:
         internals.keep_alpha(twin, changes["lora_alpha"])
     take_over_adapted(layer.origin, twin)
+    return twin
+
+
+def _operation(operation: Any, changes: Mapping[str, Any]) -> Any:
+    """Return an operation like another, with other options."""
+    with internals.untouched_names():
+        twin = type(operation)(**{**internals.operation_options(operation), **changes})
+    internals.rename_layer(twin, operation.name, variables=False)
     return twin
 
 

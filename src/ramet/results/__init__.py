@@ -7,6 +7,7 @@ from ramet.results.diff import Diff, Entry
 from ramet.results.divergence import Divergence
 from ramet.results.explanation import Explanation
 from ramet.results.folding import Fold, Folding
+from ramet.results.groups import Group, Groups, Member
 from ramet.results.masks import Finding, MaskFlow, TensorMask
 from ramet.results.profile import CallCost, Profile
 from ramet.results.profile_comparison import ProfileComparison
@@ -29,7 +30,10 @@ __all__ = [
     "Finding",
     "Fold",
     "Folding",
+    "Group",
+    "Groups",
     "MaskFlow",
+    "Member",
     "Miss",
     "Profile",
     "ProfileComparison",

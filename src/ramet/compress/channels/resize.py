@@ -1,0 +1,261 @@
+"""Graphs with other channels: fewer, more, or in another order.
+
+Pruning and widening are the same surgery: a list says for each new channel of a group which old
+one it comes from. All variables, configs and constants that depend on the group follow.
+"""
+
+import copy
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import keras
+import numpy as np
+
+from ramet.compress.channels.arrange import Arrangement
+from ramet.compress.channels.atoms import Labels
+from ramet.compress.channels.follow import Channels, Identity
+from ramet.compress.channels.site import Axis, Flow
+from ramet.errors import GraphError
+from ramet.graph import Call, Graph, Layer
+from ramet.graph.data import Edit
+from ramet.graph.edits.draft import Draft
+from ramet.graph.edits.nested import rebuilt
+from ramet.graph.edits.remake import Remade, remade_layer
+from ramet.graph.journal import with_entry
+from ramet.graph.values import Role, Value, Variable, multiply, take
+from ramet.tracing.configs import raw_config
+
+
+@dataclass
+class Plan:
+    """Which channels groups have after an edit."""
+
+    channels: Channels
+    """The channels of the graph."""
+    arrangement: Arrangement
+    """Its groups."""
+    sources: Mapping[str, Sequence[int]]
+    """For each new channel, the old one that it comes from, or -1 for zeros; by group."""
+    _known: dict[int, Labels | None] = field(default_factory=dict[int, Any])
+
+    def indices(self, axis: Axis) -> Labels | None:
+        """Return which old index each new index of an axis comes from; `None` if all stay."""
+        if axis.labels is None:
+            return None
+        if id(axis) not in self._known:
+            self._known[id(axis)] = self._indices(axis)
+        return self._known[id(axis)]
+
+    def _indices(self, axis: Axis) -> Labels | None:
+        roots = self.channels.atoms.roots(axis.label()).tolist()
+        places: list[dict[str, int]] = []
+        for atom in roots:
+            basics = self.channels.atoms.basics(atom)
+            found = (self.arrangement.places[b] for b in basics if b in self.arrangement.places)
+            places.append({name: number for name, number in found if name in self.sources})
+        current = [*range(len(roots))]
+        for name in dict.fromkeys(name for place in places for name in place):
+            numbers = [places[i].get(name, -1) if i >= 0 else -1 for i in current]
+            current = [current[i] if i >= 0 else -1 for i in self._moved(name, numbers)]
+        if current == [*range(len(roots))]:
+            return None
+        return np.array(current, np.int64)
+
+    def _moved(self, name: str, numbers: Sequence[int]) -> list[int]:
+        """Return which positions of an axis stay, or are repeated, for one group.
+
+        Args:
+            name: The group.
+            numbers: The channel of the group at each position, or -1.
+        """
+        sources = [*self.sources[name]]
+        if all(a < b for a, b in zip([-1, *sources], sources, strict=False)):
+            kept = {*sources}
+            return [i for i, number in enumerate(numbers) if number < 0 or number in kept]
+        return self._in_blocks(name, sources, numbers)
+
+    def _in_blocks(self, name: str, sources: list[int], numbers: Sequence[int]) -> list[int]:
+        """Replace each run of all channels in order by the new channels."""
+        size = self.arrangement.groups[name].size
+        moved: list[int] = []
+        at = 0
+        while at < len(numbers):
+            if numbers[at] < 0:
+                moved.append(at)
+                at += 1
+                continue
+            times = 1
+            while at + times < len(numbers) and numbers[at + times] == numbers[at]:
+                times += 1
+            times = times if size > 1 else 1
+            expected = np.repeat(np.arange(size), times).tolist()
+            if [*numbers[at : at + size * times]] != expected:
+                message = (
+                    f"the channels of group '{name}' are not in one piece everywhere, so only "
+                    "some of them can be removed; they cannot be repeated or moved"
+                )
+                raise GraphError(message)
+            for source in sources:
+                start = at + source * times
+                moved += [start + i if source >= 0 else -1 for i in range(times)]
+            at += size * times
+        return moved
+
+    def size(self, axis: Axis) -> int:
+        """Return the new size of an axis."""
+        indices = self.indices(axis)
+        return int(axis.size or 0) if indices is None else len(indices)
+
+    def changes(self, axis: Axis) -> bool:
+        """Whether an axis is another one after the edit."""
+        return self.indices(axis) is not None
+
+
+def resized(
+    channels: Channels,
+    arrangement: Arrangement,
+    sources: Mapping[str, Sequence[int]],
+    edit: Edit,
+    *,
+    shares: bool = False,
+) -> Graph:
+    """Return a graph in which groups have other channels, with an entry in its journal.
+
+    Args:
+        channels: The channels of the graph.
+        arrangement: Its groups.
+        sources: For each new channel, the old one that it comes from, or -1 for zeros; by the
+            names of groups. Other groups stay.
+        edit: The edit.
+        shares: Whether variables that read a channel several times are divided by how often.
+
+    Raises:
+        GraphError: If the channels of a group cannot be repeated or moved.
+    """
+    plan = Plan(channels, arrangement, sources)
+    graph = channels.graph
+    records = {
+        layer.identity: layer for visit in graph.walk() for layer in visit.graph.layers.values()
+    }
+    remade: dict[Identity, Remade] = {}
+    for identity, flow in channels.flows.items():
+        one = _remade(plan, records[identity], flow, shares=shares)
+        if one is not None:
+            remade[identity] = one
+    keys = _new_keys(plan)
+
+    def renewed(layer: Layer) -> Layer:
+        new = remade.get(layer.identity)
+        return layer if new is None else remade_layer(layer, new, edit)
+
+    def changed(inner: Graph) -> Graph:
+        calls = {name: keys[id(call)] for name, call in inner.calls.items() if id(call) in keys}
+        if not calls:
+            return inner
+        draft = Draft(inner, edit)
+        for name, key in calls.items():
+            draft.change_call(name, **_with_key(inner.calls[name], key))
+        return draft.done()
+
+    return with_entry(rebuilt(graph, edit, renewed, changed), edit)
+
+
+def _remade(plan: Plan, record: Layer, flow: Flow, *, shares: bool) -> Remade | None:
+    """Return what becomes of one layer; `None` if it stays as it is."""
+    recipe: dict[Role, Value] = {}
+    for role, weight in flow.weights.items():
+        value: Value = Variable(record, role)
+        for number, (axis, kind) in enumerate(weight.axes):
+            indices = plan.indices(axis)
+            if indices is None:
+                continue
+            value = take(value, indices, number)
+            if shares and kind == "read":
+                value = _shared(value, indices, number, len(weight.axes))
+        if not isinstance(value, Variable):
+            recipe[role] = value
+    changes = _changes(plan, flow)
+    reads = plan.channels.reads.get(record.identity, ())
+    is_layer = isinstance(flow.live, keras.Layer)
+    if recipe or changes or (is_layer and any(map(plan.changes, reads))):
+        return Remade(changes, recipe)
+    return None
+
+
+def _shared(value: Value, indices: Labels, axis: int, rank: int) -> Value:
+    """Return a value divided by how often each index of an axis occurs."""
+    counts = Counter(indices.tolist())
+    if all(count == 1 for index, count in counts.items() if index >= 0):
+        return value
+    shape = [1] * rank
+    shape[axis] = len(indices)
+    factors = [1.0 if i < 0 else 1.0 / counts[i] for i in indices.tolist()]
+    return multiply(value, np.array(factors).reshape(shape))
+
+
+def _changes(plan: Plan, flow: Flow) -> dict[str, Any]:
+    """Return the constructor arguments of a layer that follow from new sizes."""
+    if not any(map(plan.changes, flow.sizes.values())):
+        return {}
+    sizes = {slot: plan.size(axis) for slot, axis in flow.sizes.items() if axis.size is not None}
+    changes: dict[str, Any] = {}
+    for steps, function in flow.configs.items():
+        new = dict(function(sizes))
+        if not steps:
+            changes |= new
+            continue
+        first = steps[0]
+        if first not in changes:
+            changes[first] = _without_sizes(copy.deepcopy(raw_config(flow.live)[first]))
+        node = changes[first]
+        for step in steps[1:]:
+            node = _config_in(node)[step]
+        _config_in(node).update(new)
+    return changes
+
+
+def _config_in(node: Any) -> Any:
+    """Return the config in a serialized object."""
+    if isinstance(node, dict) and "config" in node and "class_name" in node:
+        return cast("dict[str, Any]", node)["config"]
+    return node
+
+
+def _without_sizes(config: Any) -> Any:
+    """Return a config without the sizes that the layers in it were built for."""
+    if isinstance(config, dict):
+        items = cast("dict[str, Any]", config).items()
+        return {key: _without_sizes(item) for key, item in items if key != "build_config"}
+    if isinstance(config, (list, tuple)):
+        return [_without_sizes(item) for item in cast("list[Any]", config)]
+    return config
+
+
+# --- constants of calls ---
+
+
+def _new_keys(plan: Plan) -> dict[int, Any]:
+    """Return the new slices of calls that take one, by the ids of the calls."""
+    keys: dict[int, Any] = {}
+    for visit in plan.channels.graph.walk():
+        for name, call in visit.graph.calls.items():
+            pieces = plan.channels.slices.get((visit.identity, name), {}).get("key")
+            if pieces is not None:
+                keys[id(call)] = tuple(_step(plan, piece) for piece in pieces)
+    return keys
+
+
+def _step(plan: Plan, piece: Any) -> Any:
+    if not isinstance(piece, tuple):
+        return piece
+    before, inside = cast("tuple[Axis, Axis | None]", piece)
+    start = plan.size(before)
+    return start if inside is None else slice(start, start + plan.size(inside), None)
+
+
+def _with_key(call: Call, key: Any) -> dict[str, Any]:
+    if "key" in call.kwargs:
+        return {"kwargs": {**call.kwargs, "key": key}}
+    return {"args": (call.args[0], key, *call.args[2:])}

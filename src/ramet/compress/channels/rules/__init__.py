@@ -1,0 +1,13 @@
+"""How channels flow through Keras's own layers and operations: one rule for each class."""
+
+from ramet.compress.channels.rules import (
+    attention,
+    making,
+    normalizing,
+    passing,
+    recurrent,
+    reshaping,
+    tensors,
+)
+
+__all__ = ["attention", "making", "normalizing", "passing", "recurrent", "reshaping", "tensors"]

@@ -1,0 +1,1 @@
+"""Which channels are removed, and the removal itself."""
