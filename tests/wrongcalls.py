@@ -51,6 +51,7 @@ class Hands:
     def __post_init__(self) -> None:
         """Trace the model, and save one."""
         self.graph = ramet.trace(self.model)
+        self.adapted = ramet.adapt.lora(self.first, "first_dense", rank=1, name="fr").build()
         self.selection = self.graph.select(name="shared")
         self.data = np.array([[1, 2, 3, 0, 0, 0]], "int32")
         self.file = self.folder / "first.keras"
@@ -288,6 +289,21 @@ ADAPT: dict[str, Callable[[Hands], Right]] = {
         "skip": "head",
         "explain": False,
     },
+    "lora": lambda h: {
+        "model": h.model,
+        "at": "head",
+        "rank": 1,
+        "alpha": 2.0,
+        "name": "de",
+        "variant": "dora",
+        "init": "normal",
+        "train_also": "other",
+        "seed": 1,
+    },
+    "merge": lambda h: {"model": h.adapted, "adapters": "fr"},
+    "remove": lambda h: {"model": h.adapted},
+    "unmerge": lambda h: {"merged_model": h.first, "adapted": h.adapted},
+    "use": lambda h: {"model": h.adapted, "adapters": {"fr": 0.5}},
 }
 
 FILES: dict[str, Callable[[Hands], Right]] = {
@@ -473,6 +489,13 @@ INSIDE: dict[str, list[tuple[str, Callable[[Any], Any]]]] = {
     "profile": [("shapes", lambda v: (v,)), ("shapes", lambda v: {"tokens": v})],
     "files.load": [("custom_objects", lambda v: {"Dense": v})],
     "files.check_target": [("suffixes", lambda v: (v,))],
+    "adapt.lora": [
+        ("at", lambda v: [v]),
+        ("at", lambda v: {"head": v}),
+        ("train_also", lambda v: [v]),
+    ],
+    "adapt.merge": [("adapters", lambda v: [v]), ("adapters", lambda v: {"fr": v})],
+    "adapt.use": [("adapters", lambda v: [v]), ("adapters", lambda v: {"fr": v})],
     "Graph.add_output": [("at", lambda v: graphs.Ref("no such") if v is None else v)],
     "Graph.configure": [
         ("**", lambda v: v),

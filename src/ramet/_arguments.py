@@ -8,6 +8,7 @@ arrays, symbolic tensors, lists that contain themselves, or objects whose `repr`
 import difflib
 import inspect
 import os
+import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from numbers import Integral
 from pathlib import Path
@@ -88,6 +89,13 @@ def check_count(value: object, what: str, most: int) -> None:
     """Check that an argument is a number of things."""
     if not _is_integer(value) or not 0 <= int(cast("int", value)) <= most:
         raise OptionError(f"{what}, 0 to {most:,}, got {shown(value)}")
+
+
+def check_number(value: object, what: str) -> None:
+    """Check that an argument is a finite number that a float can hold."""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not is_number or not abs(cast("float", value)) <= sys.float_info.max:
+        raise OptionError(f"{what} must be a number, got {shown(value)}")
 
 
 def check_index(value: object, what: str) -> None:

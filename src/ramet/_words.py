@@ -26,6 +26,9 @@ function when called for inference; training differs. `changed`: another functio
 
 PROMISES: tuple[Promise, ...] = get_args(Promise)
 
+ADAPTED = "ramet>Adapted"
+"""The name that files have for a layer with adapters: the only class that ramet brings."""
+
 
 def weakest(promises: Iterable[Promise]) -> Promise:
     """Return what several edits promise together: the weakest of their promises.

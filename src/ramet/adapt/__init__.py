@@ -1,7 +1,14 @@
-"""Fine-tuning: adapters, merging, quantization and precision, on the layers that you name."""
+"""Fine-tuning: adapters, merging, quantization and precision, on the layers that you name.
+
+Importing this module registers the classes of adapted and quantized layers, so that
+`keras.models.load_model` loads models that have some.
+"""
 
 from ramet.adapt._cast import cast
+from ramet.adapt._lora import lora
+from ramet.adapt._merge import merge, remove, unmerge
 from ramet.adapt._quantize import quantize
+from ramet.adapt._use import use
 from ramet.adapt.quantizing.convolutions import (
     Int8Conv1D,
     Int8Conv1DTranspose,
@@ -23,5 +30,10 @@ __all__ = [
     "Int8DepthwiseConv1D",
     "Int8DepthwiseConv2D",
     "cast",
+    "lora",
+    "merge",
     "quantize",
+    "remove",
+    "unmerge",
+    "use",
 ]

@@ -74,6 +74,7 @@ def _build_there(graph: Graph, weights: str, seed: int | None, name: str) -> Bui
         builder = EditedBuilder(weights, graph)
         model = builder.whole() if live.model is not None else builder.part(name)
         builder.settle()
+        builder.take_steps()
     set_flags(graph, builder.layer, model)
     for edited in builder.edited_models(model):
         settle_class(edited)

@@ -24,6 +24,7 @@ from ramet.building.weights.inheritance import Inheritance
 from ramet.building.weights.stages import Stages
 from ramet.building.weights.transfer import take_over_adapted
 from ramet.copying.fresh_weights import refresh
+from ramet.errors import OptionError
 from ramet.graph import Call, Graph, Layer, Ref
 from ramet.graph.paths import layer_paths
 from ramet.graph.tree import map_tree, same_shape
@@ -49,6 +50,8 @@ class EditedBuilder:
         """The new layers so far, by the identities of their records."""
         self._unfilled: dict[int, None] = {}
         """Numbers of the groups in which a layer was copied and maybe not filled yet."""
+        self._before_steps: list[Any] = []
+        """Variables that steps may remove, kept so that no new one gets the id of an old one."""
         self._called: set[tuple[int, int]] = set()
         """Identities of nested models whose input shapes are final."""
         self._resized: dict[tuple[int, int], Layer] = {}
@@ -346,6 +349,31 @@ class EditedBuilder:
                 source = None if record.recipe is None else record.inherits
             if isinstance(source, keras.Layer) and isinstance(layer, keras.Layer):
                 internals.place_like(layer, source)
+
+    def take_steps(self) -> None:
+        """Let edits do what they do to new layers: add adapters, merge them.
+
+        Raises:
+            OptionError: If the variables are the source's own.
+        """
+        stepped = {record.identity: record for record in self.records if record.steps}
+        for record in stepped.values():
+            if self.weights == "share":
+                message = (
+                    f"layer '{record.name}' gets other variables ({record.edit}), so it cannot "
+                    "share those of the source; build with weights='copy'"
+                )
+                raise OptionError(message)
+        if stepped:
+            self.inheritance.remember()
+        for record in stepped.values():
+            layer = self.layer(record)
+            self._before_steps += layer.variables
+            before = {id(variable) for variable in self._before_steps}
+            for step in record.steps:
+                step.apply(layer)
+            new = [variable for variable in layer.variables if id(variable) not in before]
+            self.inheritance.note_new(new)
 
     def _settle_names(self) -> None:
         """Give renamed layers their names, and their variables paths to match.

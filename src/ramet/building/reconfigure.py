@@ -14,6 +14,7 @@ from ramet.copying.models import copy_layer
 from ramet.errors import OptionError
 from ramet.graph import Layer
 from ramet.graph.names import did_you_mean, shown
+from ramet.layers import Adapted
 from ramet.tracing.configs import raw_config
 from ramet.tracing.options import is_constructed, unconstructed
 
@@ -123,6 +124,8 @@ def _operation(operation: Any, changes: Mapping[str, Any]) -> Any:
 def _missing_from(config: dict[str, Any], layer: Layer) -> dict[str, Any]:
     """Return arguments that the config of a user's layer leaves out but an attribute holds."""
     cls = type(layer.origin)
+    if isinstance(layer.origin, Adapted):
+        cls, config = layer.origin.base_class, config["base"]["config"]
     if is_of_keras(cls):
         return {}
     return {

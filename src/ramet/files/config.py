@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+from ramet._words import ADAPTED
 from ramet.errors import FileError
 from ramet.files.words import brief, one_line
 
@@ -52,7 +53,7 @@ class Named:
     @property
     def foreign(self) -> bool:
         """Whether it is neither one of Keras's own nor of ramet's."""
-        if self.own:
+        if self.own or self.is_adapted:
             return False
         if self.name == _LAMBDA or ">" in self.name + (self.registered or ""):
             return True
@@ -61,6 +62,11 @@ class Named:
         if self.function and self.module == "builtins":  # how Keras writes its own
             return False
         return self.module.partition(".")[0] != "keras"
+
+    @property
+    def is_adapted(self) -> bool:
+        """Whether it is a layer with adapters, by the name under which Keras looks it up."""
+        return self.registered == ADAPTED and not self.function
 
     def __str__(self) -> str:
         """Return a description for messages."""
@@ -131,6 +137,31 @@ def check_calls(path: Path, config: Any) -> None:
                 layer = brief(_layer_name(value) or "the model")
                 raise FileError(f"'{path}' has a call of layer '{layer}' without a tensor")
         waiting += _inside(value)
+
+
+_ADAPTED_HAS = frozenset({"name", "base", "adapters", "trains_base"})
+"""What the config of a layer with adapters has. Anything else would become an argument of the
+layer without them, unseen by the checks of its config."""
+
+
+def check_adapted(path: Path, config: Any) -> None:
+    """Check that layers with adapters are described by what ramet writes, and nothing else.
+
+    Raises:
+        FileError: If one is not.
+    """
+    for named in _named(config):
+        own: Any = named.described.get("config")
+        if named.is_adapted and not (
+            _is_dict(own)
+            and {*own} <= _ADAPTED_HAS
+            and _is_dict(own.get("base"))
+            and _is_dict(own["base"].get("config"))
+        ):
+            message = (
+                f"'{path}' has a layer '{brief(named.layer)}' with adapters of an unknown form"
+            )
+            raise FileError(message)
 
 
 def _is_dict(value: Any) -> bool:

@@ -62,7 +62,7 @@ def load(
     from ramet import backends  # noqa: PLC0415 the same
     from ramet import keras_internals as internals  # noqa: PLC0415 the same
 
-    if any(named.own for named in names):
+    if any(named.own or named.is_adapted for named in names):
         importlib.import_module("ramet.adapt")  # a room above, which registers its layers
     objects = dict(custom_objects or {})
     for each in configs:
@@ -71,6 +71,7 @@ def load(
         _check_parts(path, names, objects)
         for each in configs:
             config.check_calls(path, each)
+            config.check_adapted(path, each)
     size, tensors = SPARE + PER_BYTE * stored.size, TENSORS + PER_NAME * len(names)
     limit = nullcontext() if trust else internals.limited_memory(size, tensors)
     try:

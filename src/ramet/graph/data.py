@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, cast
 
 from ramet._arguments import check_index, check_text, shown
 from ramet._words import Promise
@@ -261,6 +261,19 @@ class Facts:
     """Whether an input may be `None`."""
 
 
+class Step(Protocol):
+    """What an edit does to a new layer once it has its weights."""
+
+    @property
+    def text(self) -> str:
+        """The step in words; two steps with the same words do the same."""
+        ...
+
+    def apply(self, layer: Any) -> None:
+        """Change a live layer that nobody else uses."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Layer(_Record):
     """What is called: a Keras layer, operation or nested model.
@@ -287,6 +300,8 @@ class Layer(_Record):
     """How it takes over weights: a `Policy`."""
     recipe: "Recipe | None" = field(default=None, repr=False)
     """The weights that the last edit computes, by role; `None` if it computes none."""
+    steps: "tuple[Step, ...]" = field(default=(), repr=False)
+    """What edits do to the new layer once it has its weights, such as adding adapters."""
     trainable: bool | None = None
     """The `trainable` flag set by an edit; `None` if its own flag counts."""
     place: "tuple[Graph, str] | None" = field(default=None, repr=False, compare=False)
@@ -333,6 +348,7 @@ class Layer(_Record):
             and (self.graph is None) == (other.graph is None)
             and same_value(_plain(self.changes), _plain(other.changes))
             and _same_recipe(self.recipe, other.recipe)
+            and [step.text for step in self.steps] == [step.text for step in other.steps]
         )
 
     def detached(self) -> "Layer":
@@ -395,6 +411,7 @@ class Layer(_Record):
             self.identity == other.identity
             and self.changes == other.changes
             and self.recipe is other.recipe
+            and self.steps == other.steps
             and self.trainable == other.trainable
             and (self.graph is other.graph or self.edit is other.edit)
         )

@@ -39,6 +39,10 @@ IMPORTS = (
         "in_symbolic_scope",
         "whether shapes are inferred",
     ),
+    Private(
+        "keras.src.backend.common.stateless_scope", "get_stateless_scope", "the values of a step"
+    ),
+    Private("keras.src.backend.common.variables", "AutocastScope", "reads variables uncast"),
     Private("keras.src.backend.common.variables", "Variable", "counts bytes of new variables"),
     Private("keras.src.backend.common.masking", "get_keras_mask", "the mask on a tensor"),
     Private("keras.src.backend.common.masking", "set_keras_mask", "the mask on a new tensor"),
@@ -54,6 +58,11 @@ IMPORTS = (
     Private("keras.src.optimizers.base_optimizer", "BaseOptimizer", "the base of all optimizers"),
     Private("keras.src.saving.keras_saveable", "KerasSaveable", "copied by its attributes"),
     Private("keras.src.saving.serialization_lib", "SafeModeScope", "no pickled code is loaded"),
+    Private(
+        "keras.src.saving.serialization_lib",
+        "serialize_with_public_class",
+        "how a file names a class",
+    ),
     Private("keras.src.trainers.compile_utils", "CompileLoss", "which loss reads which output"),
     Private(
         "keras.src.trainers.compile_utils", "CompileMetrics", "which metrics read which output"
@@ -96,6 +105,7 @@ ATTRIBUTES = (
     Private("Layer", "_trainable_variables", "variables that training changes; of optimizers too"),
     Private("Layer", "_torch_params", "PyTorch's list of parameters", backend="torch"),
     Private("Layer", "_track_variables", "renews that list", backend="torch"),
+    Private("Layer", "_untrack_variable", "removes an adapter"),
     Private("UnbuiltLayer.build", "_is_default", "whether a class overrides `build`"),
     Private("Normalization", "_build_input_shape", "how it was built, not compared"),
     Private("MultiHeadAttention", "_query_dense", "the projection of the query"),

@@ -132,3 +132,14 @@ def attention_parts(layer: Any) -> dict[str, str]:
 def attention_output_shape(layer: Any) -> tuple[int, ...] | None:
     """Return the `output_shape` that an attention layer was created with, if any."""
     return getattr(layer, "_output_shape", None)
+
+
+def unpacked_shape(layer: Any, variable: Any) -> tuple[int, ...]:
+    """Return the shape of a kernel; of one whose numbers are packed in pairs, that before."""
+    if getattr(layer, "quantization_mode", None) != "int4":
+        return tuple(variable.shape)
+    if isinstance(layer, keras.layers.EinsumDense):
+        return tuple(layer.original_kernel_shape)
+    if isinstance(layer, keras.layers.Embedding):
+        return layer.input_dim, layer.output_dim
+    return layer.input_spec.axes[-1], layer.units

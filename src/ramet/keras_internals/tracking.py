@@ -94,6 +94,26 @@ def _attributes(layer: Any) -> dict[str, Any]:
     return {**vars(layer), **vars(layer).get("_modules", {})}
 
 
+def attribute_parts(layer: Any) -> dict[str, Any]:
+    """Return the layers that another tracks and that its attributes hold, by `attribute_paths`."""
+    paths = attribute_paths(layer)
+    return {paths[id(part)]: part for part in sublayers_of(layer) if id(part) in paths}
+
+
+def attribute_of(layer: Any, path: str) -> Any:
+    """Return what a layer holds at a path of `attribute_paths`, or `None`; no property is run."""
+    first, *rest = path.split(".")
+    value = _attributes(layer).get(first)
+    for step in rest:
+        if isinstance(value, dict):
+            value = value.get(step)
+        elif isinstance(value, (list, tuple)) and step.isdecimal() and int(step) < len(value):
+            value = value[int(step)]
+        else:
+            return None
+    return value
+
+
 _RECORDS = TRACKING_FIELDS | GRAPH_FIELDS | {"_modules", "_metrics", "_functional"}
 """Attributes in which Keras or a backend records layers."""
 

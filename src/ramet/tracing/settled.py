@@ -5,6 +5,7 @@ from typing import Any
 from ramet import keras_internals as internals
 from ramet.graph import Graph
 from ramet.graph.edits.freeze import without_flags
+from ramet.graph.edits.steps import has_steps
 from ramet.tracing.origin import is_edited
 from ramet.tracing.trace import trace
 
@@ -18,9 +19,10 @@ def settled(model: Any) -> Graph:
 def built_aside(graph: Graph) -> Any:
     """Build a graph without side effects on names and randomness, to look at the model once.
 
-    Its variables are those of the source, unless an edit set flags: a shared variable is
-    trainable in both models or in none.
+    Its variables are those of the source, unless an edit set flags or changes live layers: a shared
+    variable is trainable in both models or in none.
     """
-    weights = "share" if without_flags(graph) is graph else "copy"
+    shares = without_flags(graph) is graph and not has_steps(graph)
+    weights = "share" if shares else "copy"
     with internals.untouched_names(), internals.untouched_randomness():
         return graph.build(weights=weights)

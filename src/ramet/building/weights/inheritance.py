@@ -31,6 +31,7 @@ class Inheritance:
         self._readers = Reader(id), Reader(self._root)
         self._roots: dict[int, int] | None = None
         self._read: dict[int, list[Any]] | None = None
+        self._remembered: tuple[dict[int, Any], set[int]] | None = None
 
     def settle(self) -> None:
         """Set the weights of layers that edits added or changed."""
@@ -171,7 +172,17 @@ class Inheritance:
         """Return the old variable that a kept one was copied from, or is."""
         return self._originals().get(id(variable))
 
+    def remember(self) -> None:
+        """Pair the variables with those that they were copied from, before layers get others."""
+        self._remembered = self._originals(), self._adapted()
+
+    def note_new(self, variables: list[Any]) -> None:
+        """Note that an edit brought variables, with their values."""
+        self.taken |= {id(each): Taken(each, "brought") for each in variables}
+
     def _originals(self) -> dict[int, Any]:
+        if self._remembered is not None:
+            return self._remembered[0]
         originals: dict[int, Any] = {}
         for old, new in self._builder.pairs():
             both = (internals.layer_state(layer) for layer in (old, new))
@@ -181,6 +192,8 @@ class Inheritance:
 
     def _adapted(self) -> set[int]:
         """Return the ids of new variables whose values were adapted to data, not initialized."""
+        if self._remembered is not None:
+            return self._remembered[1]
         pairs = (new for old, new in self._builder.pairs() if internals.is_adapted(old))
         return {id(variable) for new in pairs for variable in new.variables}
 

@@ -1,0 +1,1 @@
+"""What the functions of `ramet.adapt` share: places, steps and files of adapters."""

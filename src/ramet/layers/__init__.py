@@ -1,0 +1,19 @@
+"""The Keras layers that ramet puts into models. They are registered, so files with them load."""
+
+from ramet.layers.adapted import Adapted, attach, detach
+from ramet.layers.adapters import Adapters
+from ramet.layers.entries import Entry, Target, Variant
+from ramet.layers.kernels import Kernel, kernel_at, kernels_of
+
+__all__ = [
+    "Adapted",
+    "Adapters",
+    "Entry",
+    "Kernel",
+    "Target",
+    "Variant",
+    "attach",
+    "detach",
+    "kernel_at",
+    "kernels_of",
+]

@@ -1,0 +1,166 @@
+"""The adapters of one layer: their factors, as the variables of a layer inside it."""
+
+import re
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from typing import Any
+
+import keras
+from keras import ops
+
+from ramet import keras_internals as internals
+from ramet.layers.entries import Entry, Target, entry_of
+from ramet.layers.factors import Factors, loss
+from ramet.layers.kernels import kernel_at
+
+
+class Adapters(keras.layers.Layer):
+    """The adapters of one layer.
+
+    Each has factors for each of its kernels, and a weight: 1 if it is in use, 0 if not, or any
+    other number where several are added up.
+    """
+
+    def __init__(self, entries: Iterable[Any] = (), **kwargs: Any) -> None:
+        """Create the variables of some adapters, with factors that are zero.
+
+        Args:
+            entries: The adapters, as plain data.
+            **kwargs: Those of a layer.
+        """
+        super().__init__(**{"name": "adapters", "dtype": "float32"} | kwargs)
+        self._entries: tuple[Entry, ...] = ()
+        self.built = True
+        for plain in entries:
+            self.add(plain if isinstance(plain, Entry) else entry_of(plain))
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """What is known of the adapters."""
+        return self._entries
+
+    def entry(self, name: str) -> Entry | None:
+        """Return what is known of one adapter; `None` if there is none of that name."""
+        return next((each for each in self._entries if each.name == name), None)
+
+    def add(self, entry: Entry) -> None:
+        """Add an adapter whose factors are zero."""
+        with internals.unlocked(self):
+            self._new(entry, "weight", (), trainable=False, start="ones")
+            for number, target in enumerate(entry.targets):
+                inside, outside = target.sizes
+                self._new(entry, f"{number}_down", (inside, target.rank))
+                self._new(entry, f"{number}_up", (target.rank, outside))
+                if entry.variant == "dora":
+                    self._new(entry, f"{number}_length", (outside,))
+        self._entries = (*self._entries, entry)
+        self.settle()
+
+    def _new(
+        self,
+        entry: Entry,
+        role: str,
+        shape: tuple[int, ...],
+        *,
+        trainable: bool = True,
+        start: str = "zeros",
+    ) -> None:
+        name = f"{entry.name}_{role}"
+        self.add_weight(shape=shape, initializer=start, trainable=trainable, name=name)
+
+    def remove(self, name: str) -> None:
+        """Remove an adapter."""
+        gone = [each for each in internals.own_variables(self) if _belongs(each, name)]
+        internals.remove_variables(self, gone)
+        self._entries = tuple(each for each in self._entries if each.name != name)
+
+    def change(self, entry: Entry) -> None:
+        """Replace what is known of the adapter of a name; its kernels stay the same."""
+        self._entries = tuple(entry if each.name == entry.name else each for each in self._entries)
+        self.settle()
+
+    def settle(self) -> None:
+        """Let those factors train that are to train."""
+        for entry in self._entries:
+            trains = entry.trains and self.trainable
+            for variable in internals.own_variables(self):
+                if _belongs(variable, entry.name):
+                    variable.trainable = trains and not variable.name.endswith("_weight")
+
+    def named(self) -> dict[str, Any]:
+        """Return the variables by name."""
+        return {variable.name: variable for variable in internals.own_variables(self)}
+
+    def weight(self, entry: Entry) -> Any:
+        """Return the variable that says how much of an adapter is in use."""
+        return self.named()[f"{entry.name}_weight"]
+
+    def factors(self, entry: Entry, number: int) -> Factors:
+        """Return the factors of an adapter for one of its kernels."""
+        held = self.named()
+        down, up = (held[f"{entry.name}_{number}_{role}"] for role in ("down", "up"))
+        return Factors(down, up, held.get(f"{entry.name}_{number}_length"))
+
+    def by_kernel(self) -> dict[tuple[str, str], list[tuple[Entry, Target, Factors]]]:
+        """Return the adapters of each kernel, by where it is."""
+        kernels: dict[tuple[str, str], list[tuple[Entry, Target, Factors]]] = {}
+        for entry in self._entries:
+            for number, target in enumerate(entry.targets):
+                at = target.held, target.variable
+                kernels.setdefault(at, []).append((entry, target, self.factors(entry, number)))
+        return kernels
+
+    @contextmanager
+    def applied(self, layer: Any) -> Generator[None]:
+        """Let the kernels of a layer be read as they are with the adapters that are in use."""
+        values: list[tuple[Any, Any]] = []
+        with internals.uncast():
+            for (held, name), adapters in self.by_kernel().items():
+                found = kernel_at(layer, held, name)
+                if found is not None:
+                    values.append((found[1], self.adapted(found[1], adapters)))
+        with internals.read_as(values):
+            yield
+
+    def adapted(self, variable: Any, adapters: list[tuple[Entry, Target, Factors]]) -> Any:
+        """Return a kernel as it is with its adapters, in the precision of the factors."""
+        kernel = ops.convert_to_tensor(variable)
+        wide = keras.backend.result_type(kernel.dtype, self.variable_dtype)
+        base = value = ops.cast(kernel, wide)
+        for entry, target, factors in adapters:
+            weight = ops.convert_to_tensor(self.weight(entry))
+            value = value - ops.cast(loss(base, entry, target, factors, weight), wide)
+        return value
+
+    def save_own_variables(self, store: Any) -> None:
+        """Save the variables by name."""
+        for name, variable in self.named().items():
+            store[name] = variable
+
+    def load_own_variables(self, store: Any) -> None:
+        """Load the variables by name.
+
+        Raises:
+            ValueError: If there are others.
+        """
+        held = self.named()
+        if held.keys() != {*store.keys()}:
+            known, other = sorted(held), sorted(store.keys())
+            raise ValueError(f"adapters of other names or kernels: {other}, not {known}")
+        for name, variable in held.items():
+            variable.assign(store[name])
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the adapters as plain data."""
+        return {
+            **super().get_config(),
+            "entries": [entry.to_dict() for entry in self._entries],
+        }
+
+
+_ROLE = re.compile(r"weight|\d+_(down|up|length)")
+
+
+def _belongs(variable: Any, name: str) -> bool:
+    role = variable.name.removeprefix(f"{name}_")
+    return role != variable.name and _ROLE.fullmatch(role) is not None
