@@ -127,13 +127,13 @@ def test_a_clean_flow_is_printed_with_nested_paths_and_outputs():
     assert str(flow) == golden(
         """
         masks in 'net': 3 of 7 tensors
-        ┏━━━━━━━━━━━━━━━┳━━━━━━━━━━━━━━┳━━━━━━━━━━━━━━━┳━━━━━━━━━━┳━━━━━━━━━━━━┓
-        ┃ tensor        ┃ shape        ┃ mask from     ┃ used by  ┃ dropped at ┃
-        ┡━━━━━━━━━━━━━━━╇━━━━━━━━━━━━━━╇━━━━━━━━━━━━━━━╇━━━━━━━━━━╇━━━━━━━━━━━━┩
-        │ encoder/inner │ [None, 5, 3] │ encoder/inner │          │            │
-        │ encoder       │ [None, 5, 3] │ encoder/inner │ both     │            │
-        │ both.0        │ [None, 5, 4] │ encoder/inner │ (output) │            │
-        └───────────────┴──────────────┴───────────────┴──────────┴────────────┘
+        ┏━━━━━━━━━━━━━━━┳━━━━━━━━━━━━━━┳━━━━━━━━━━━━━━━┳━━━━━━━━━━┓
+        ┃ tensor        ┃ shape        ┃ mask from     ┃ used by  ┃
+        ┡━━━━━━━━━━━━━━━╇━━━━━━━━━━━━━━╇━━━━━━━━━━━━━━━╇━━━━━━━━━━┩
+        │ encoder/inner │ [None, 5, 3] │ encoder/inner │          │
+        │ encoder       │ [None, 5, 3] │ encoder/inner │ both     │
+        │ both.0        │ [None, 5, 4] │ encoder/inner │ (output) │
+        └───────────────┴──────────────┴───────────────┴──────────┘
         no findings
         """
     )

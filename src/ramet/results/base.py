@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from rich.cells import cell_len
@@ -45,8 +45,11 @@ class Table:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the table, or what fits the width of the console."""
-        del console
         width = options.max_width
+        filled = self.without_empty_columns()
+        if filled is not self:
+            yield from filled.__rich_console__(console, options)
+            return
         widths = self._widths(width)
         if widths is None and self.narrow is not None and self.narrow.fits(width):
             yield self.narrow
@@ -59,13 +62,23 @@ class Table:
         for note in self.notes:
             yield from _lines(note, width, hanging=_HANGING + 1)
 
+    def without_empty_columns(self) -> "Table":
+        """Return the table without columns that say nothing, or itself."""
+        columns = [*zip(*self.rows, strict=True)]
+        kept = [number for number, cells in enumerate(columns) if any(cells)]
+        if len(kept) in (0, len(self.columns)):
+            return self
+        rows = [tuple(row[number] for number in kept) for row in self.rows]
+        return replace(self, columns=tuple(self.columns[number] for number in kept), rows=rows)
+
     def fits(self, width: int) -> bool:
         """Whether every name fits its column."""
         return self._widths(width) is not None
 
     def html(self) -> str:
         """Return the table for notebooks."""
-        return html_table(self.title, self.columns, self.rows, self.notes)
+        filled = self.without_empty_columns()
+        return html_table(filled.title, filled.columns, filled.rows, filled.notes)
 
     def _widths(self, width: int) -> list[int] | None:
         """Return the widths of the columns; `None` if a name does not fit its column."""
