@@ -150,6 +150,7 @@ def checked_path(value: object, what: str) -> Path:
     """
     try:
         text = cast("Any", os.fspath(cast("str", value)) if _is_path(value) else None)
+        os.fsencode(text or "")
     except Exception as error:  # whatever its class raises
         raise OptionError(f"{what} must be the path of a file, got {shown(value)}") from error
     if not isinstance(text, str) or not text or "\0" in text:

@@ -53,6 +53,10 @@ def save_text(
         >>> ramet.files.save_text(ramet.emit(model), "model.py")
     """
     check_text(text, "text")
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise OptionError(f"text cannot be written as UTF-8: {error.reason}") from error
     save_content(text, path, force=force, sources=sources)
 
 
@@ -116,8 +120,11 @@ def _check_place(path: Path, *, force: bool, sources: Sequence[str | Path]) -> N
     for source in sources:
         if path.exists() and path.samefile(source):
             raise FileError(f"'{path}' is the file that is read; name another to write")
-    if path.is_symlink() and not path.exists() and not path.resolve().parent.is_dir():
-        raise FileError(f"'{path}' is a link into a folder that does not exist")
+    if path.is_symlink() and not path.exists():
+        with contextlib.suppress(FileNotFoundError):
+            path.stat()  # an OSError if it leads to itself
+        if not path.resolve().parent.is_dir():
+            raise FileError(f"'{path}' is a link into a folder that does not exist")
 
 
 def _exists(path: Path) -> FileError:
