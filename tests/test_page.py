@@ -49,8 +49,8 @@ def driver():
 class Page:
     """A page that is open, and the hands to use it."""
 
-    def __init__(self, driver, path, *models):
-        ramet.show(*models, to=path)
+    def __init__(self, driver, path, *models, **options):
+        ramet.show(*models, to=path, **options)
         self.driver = driver
         driver.get_log("browser")
         driver.get_log("performance")
@@ -274,6 +274,23 @@ def test_two_models_are_coloured_by_difference(driver, tmp_path):
     page.mouse("topic")
     assert "before" in page.text("panel") or "differ" in page.text("panel").lower()
     assert page.ask("document.querySelector('#panel del').textContent") == "5"
+    assert page.complaints() == []
+
+
+def test_calls_are_shaded_by_what_they_cost(driver, tmp_path):
+    page = Page(driver, tmp_path / "model.html", matcher(), cost="macs")
+    script = "getComputedStyle(document.documentElement).getPropertyValue(arguments[0]).trim()"
+    steps = {"encoder#2": 5, "topic": 2, "score": 1, "both": None}
+    for name, step in steps.items():
+        wanted = page.ask(script, f"--step{step}" if step else "--paper")
+        if len(wanted) == len("#fff"):
+            wanted = "#" + "".join(2 * sign for sign in wanted[1:])
+        assert page.fill(name) == tuple(bytes.fromhex(wanted[1:])), name
+    assert "share of MACs:" in page.text("legend")
+    assert "up to 0.5 %" in page.text("legend")
+    page.mouse("topic")
+    assert "40 MACs (1.3 %)" in page.text("panel")
+    assert "var(--step" not in page.ask("ramet.svgText()")
     assert page.complaints() == []
 
 

@@ -244,6 +244,42 @@ def test_two_models_in_a_picture(tmp_path):
     assert "#d9f2dd" in (tmp_path / "model.svg").read_text(encoding="utf-8")
 
 
+def texts_of(path):
+    root = ET.parse(path).getroot()  # noqa: S314 written by ourselves
+    return {part.text for part in root.iter() if part.tag.endswith("text")}
+
+
+def test_costs_in_a_picture(tmp_path):
+    path = tmp_path / "model.svg"
+    ramet.show(matcher(), to=path, cost="macs")
+    assert {"Dense · 40 MACs (1.3 %)", "share of MACs", "up to 0.5 %"} <= texts_of(path)
+    assert "Functi… · 1.87 k MACs (59.1 %)" in texts_of(path)
+    assert "#ee7d2b" in path.read_text(encoding="utf-8")
+    ramet.show(matcher(), to=path, cost="params")
+    assert "Embedding · 160 params (36.2 %)" in texts_of(path)
+    ramet.show(matcher(), to=path, cost="memory")
+    assert "Embedding · 288 bytes (" in str(texts_of(path))
+    ramet.show(matcher(), to=path, cost=ramet.profile(matcher(), batch=2, time=True))
+    assert "share of time" in texts_of(path)
+    graph = ramet.trace(matcher()).configure("topic", units=10, weights="fresh")
+    ramet.show(graph, to=path, cost="macs")
+    assert "Dense · 80 MACs (2.5 %)" in texts_of(path)
+
+
+def test_costs_that_cannot_be_shown(tmp_path):
+    path, model = tmp_path / "model.svg", matcher()
+    for options, message in (
+        ({"cost": "size", "to": path}, "unknown cost='size'; expected one of 'macs', 'params', "),
+        ({"cost": 3, "to": path}, "unknown cost=3"),
+        ({"cost": "macs"}, r"a table does not show what calls cost; pass to='model.html', or pri"),
+        ({"cost": "macs", "other": model, "to": path}, "of one model, and two are compared; show"),
+        ({"cost": ramet.profile(hostile()), "to": path}, "which graph 'matcher' does not have; p"),
+    ):
+        with pytest.raises(ramet.errors.OptionError, match=message):
+            ramet.show(model, **options)
+    assert not path.exists()
+
+
 def test_nodes_do_not_overlap():
     start = keras.Input((8, 8, 4))
     x = start

@@ -253,7 +253,7 @@ VERBS: dict[str, Callable[[Hands], Right]] = {
         "each": lambda place, outputs: None,  # noqa: ARG005 its parameters are counted
         "training": False,
     },
-    "show": lambda h: {"model": h.first, "other": None, "to": h.new_file(".svg")},
+    "show": lambda h: {"model": h.first, "other": None, "to": h.new_file(".svg"), "cost": "macs"},
     "trace": lambda h: {"model": h.model},
     "verify": lambda h: {
         "first": h.first,

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from ramet import keras_internals as internals
 from ramet._arguments import check_flag
 from ramet.profiling.profile import profile_of
 from ramet.profiling.sizes import check_batch
@@ -54,5 +53,4 @@ def profile(model: Any, *, batch: int = 1, time: bool = False, shapes: Any = Non
     check_batch(batch)
     check_flag(time, "time")
     graph = settled(model)
-    with internals.room_for(graph):
-        return profile_of(graph, batch=int(batch), shapes=shapes, time=time)
+    return profile_of(graph, batch=int(batch), shapes=shapes, time=time)

@@ -6,11 +6,13 @@ from typing import Any
 
 from rich.console import Console
 
-from ramet._arguments import checked_path
+from ramet._arguments import check_word, checked_path
 from ramet.errors import OptionError
 from ramet.files.save import save_content
 from ramet.graph import Graph, Layer
+from ramet.graph.paths import call_labels
 from ramet.results.base import Table
+from ramet.results.profile import MEASURES, Profile
 from ramet.showing.parts import View
 from ramet.showing.read import layers_of, read
 from ramet.showing.table import table_of
@@ -21,7 +23,13 @@ __all__ = ["show", "text_of"]
 _SUFFIXES = (".html", ".svg", ".png", ".pdf")
 
 
-def show(model: Any, other: Any = None, *, to: str | os.PathLike[str] | None = None) -> None:
+def show(
+    model: Any,
+    other: Any = None,
+    *,
+    to: str | os.PathLike[str] | None = None,
+    cost: "Profile | str | None" = None,
+) -> None:
     """Show a model: as a table in the terminal, as a page, or as a picture.
 
     The model is neither called nor changed. A page is one file that needs no network: the
@@ -35,25 +43,36 @@ def show(model: Any, other: Any = None, *, to: str | os.PathLike[str] | None = N
             `diff` lists it. Edited graphs are built first.
         to: The file to write: `.html` for a page; `.svg`, `.png` or `.pdf` for a picture. By
             default, a table is printed.
+        cost: Shade calls by their share of what the model costs: `"macs"`, `"params"`,
+            `"memory"` or `"time"`, for one example; or a profile of the model, which is shown
+            by time if that was measured, and by MACs otherwise. Only on pages and pictures. An
+            edited Graph is built first.
 
     Raises:
         ModelError: If it is not a model, or has no graph.
-        OptionError: If `to` has another suffix.
+        OptionError: If `to` has another suffix, or `cost` cannot be shown.
         ExtraError: If a `.png` or `.pdf` is to be written and vl-convert is not installed.
         FileError: If the file cannot be written.
 
     Examples:
         >>> ramet.show(model, to="model.html")
+        >>> ramet.show(model, to="costs.html", cost="macs")
     """
     suffix = "" if to is None else _suffix(to)
+    _check_cost(cost, other, to)
     if to is None:
         Console().print(_table(model, other))
         return
-    save_content(_content(model, other, suffix), Path(to), force=True)
+    save_content(_content(model, other, suffix, cost=cost), Path(to), force=True)
 
 
 def content_for(
-    to: str | os.PathLike[str], model: Any, other: Any = None, *, names: tuple[str, ...] = ()
+    to: str | os.PathLike[str],
+    model: Any,
+    other: Any = None,
+    *,
+    names: tuple[str, ...] = (),
+    cost: "Profile | str | None" = None,
 ) -> str | bytes:
     """Return what `show` writes to a file.
 
@@ -62,12 +81,24 @@ def content_for(
         model: As in `show`.
         other: As in `show`.
         names: What the models are called, such as the names of their files.
+        cost: As in `show`.
     """
-    return _content(model, other, _suffix(to), names)
+    _check_cost(cost, other, to)
+    return _content(model, other, _suffix(to), names, cost)
 
 
-def _content(model: Any, other: Any, suffix: str, names: tuple[str, ...] = ()) -> str | bytes:
-    view, layers = _view(model, other)
+def _content(
+    model: Any,
+    other: Any,
+    suffix: str,
+    names: tuple[str, ...] = (),
+    cost: "Profile | str | None" = None,
+) -> str | bytes:
+    by = None
+    if cost is None:
+        view, layers = _view(model, other)
+    else:
+        view, layers, by = _shaded(model, cost)
     if other is not None and not names:
         names = tuple(str(getattr(each, "name", "")) for each in (model, other))
     if suffix == ".html":
@@ -75,14 +106,15 @@ def _content(model: Any, other: Any, suffix: str, names: tuple[str, ...] = ()) -
         from ramet.tracing.failures import explained  # noqa: PLC0415 the same
 
         with explained(*(each for each in (model, other) if each is not None)):
-            return page_of(view, layers, compared=other is not None, names=names)
+            return page_of(view, layers, compared=other is not None, names=names, by=by)
     from ramet.showing.picture import drawn_as, picture_of  # noqa: PLC0415 not needed for a table
 
-    return drawn_as(suffix, picture_of(view))
+    return drawn_as(suffix, picture_of(view, by=by))
 
 
-def text_of(model: Any, other: Any = None) -> str:
-    """Return what `show` prints, as plain text."""
+def text_of(model: Any, other: Any = None, *, cost: Any = None) -> str:
+    """Return what `show` prints, as plain text; `cost` cannot be printed."""
+    _check_cost(cost, other, None)
     return as_text(_table(model, other))
 
 
@@ -97,6 +129,53 @@ def _view(model: Any, other: Any) -> tuple[View, list[Layer]]:
 
     first, second = settled(model), settled(other)
     return compared(first, second), layers_of(second)
+
+
+def _check_cost(cost: Any, other: Any, to: Any) -> None:
+    """Check that costs can be shown.
+
+    Raises:
+        OptionError: If they are no measure and no profile, or not of one model in a file.
+    """
+    if cost is None:
+        return
+    if not isinstance(cost, Profile):
+        check_word(cost, "cost", MEASURES)
+    if other is not None:
+        message = "cost shades the calls of one model, and two are compared"
+        raise OptionError(f"{message}; show them one by one, or use Profile.against")
+    if to is None:
+        message = "a table does not show what calls cost"
+        raise OptionError(f"{message}; pass to='model.html', or print(ramet.profile(model))")
+
+
+def _shaded(model: Any, cost: "Profile | str") -> tuple[View, list[Layer], str]:
+    """Return the view of a model, shaded, its layers, and what it is shaded by."""
+    # They import Keras.
+    from ramet.profiling.profile import profile_of  # noqa: PLC0415 the same
+    from ramet.showing.costs import shaded  # noqa: PLC0415 not needed for most
+    from ramet.tracing.settled import settled  # noqa: PLC0415 the same
+
+    graph = settled(model)
+    if isinstance(cost, Profile):
+        profile, by = cost, "macs" if cost.seconds is None else "time"
+    else:
+        profile, by = profile_of(graph, time=cost == "time"), cost
+    _check_of(graph, profile)
+    return shaded(read(graph), profile, by), layers_of(graph), by
+
+
+def _check_of(graph: Graph, profile: Profile) -> None:
+    """Check that a profile is one of a graph.
+
+    Raises:
+        OptionError: If it has a call that the graph does not have.
+    """
+    labels = {*call_labels(graph).values()}
+    foreign = [call.path for call in profile.calls if call.path not in labels]
+    if foreign:
+        message = f"the profile has a call '{foreign[0]}', which graph '{graph.name}' does not have"
+        raise OptionError(f"{message}; pass a profile of the same model")
 
 
 def _graph(model: Any) -> Graph:

@@ -184,12 +184,16 @@ def masks(file: File, *, common: Common) -> Answer:
 
 
 @command(app)
-def show(
+def show(  # noqa: PLR0913 each is an option
     file: File,
     other: Annotated[Path | None, typer.Argument(help="A file to compare with.")] = None,
     *,
     to: Annotated[
         Path | None, typer.Option(help="Write a page (.html) or a picture (.svg, .png, .pdf).")
+    ] = None,
+    cost: Annotated[
+        str | None,
+        typer.Option(help="Shade calls by their share of macs, params, memory or time."),
     ] = None,
     force: Force = False,
     common: Common,
@@ -201,6 +205,7 @@ def show(
     Examples:
       ramet show model.keras
       ramet show model.keras --to model.html
+      ramet show model.keras --to costs.html --cost macs
       ramet show before.keras after.keras --to change.html
     """
     from ramet._show import content_for, text_of
@@ -211,15 +216,15 @@ def show(
     if to is not None:
         check_target(to, force=force, sources=files)
     # A comparison needs Keras.
-    models = common.describe(files) if to is None and other is None else None
+    models = common.describe(files) if to is None and other is None and not cost else None
     models = models or [common.load(each) for each in files]
     data = {"file": str(file), "other": None if other is None else str(other)}
     if to is not None:
         names = tuple(each.name for each in files)
-        content = content_for(to, *models, names=names if other is not None else ())
+        content = content_for(to, *models, names=names if other is not None else (), cost=cost)
         save_content(content, to, force=force, sources=files)
         return Answer(f"'{models[0].name}' is shown in {to}", {**data, "to": str(to)})
-    text = text_of(*models)
+    text = text_of(*models, cost=cost)
     return Answer(text, {**data, "to": None, "text": text})
 
 

@@ -27,7 +27,8 @@ def profile_of(graph: Graph, *, batch: int = 1, shapes: Any = None, time: bool =
     """
     inputs = input_tensors(graph, batch, shapes)
     counter = Counter()
-    with internals.untouched_names(), internals.untouched_randomness():
+    quiet = internals.untouched_names(), internals.untouched_randomness()
+    with internals.room_for(graph), quiet[0], quiet[1]:
         level = counter.count(graph, inputs)
     other = _other_weights(counter, graph)
     costs, notes = tuple(level.costs), notes_on(graph, inputs, batch)

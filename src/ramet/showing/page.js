@@ -74,10 +74,15 @@
   }
 
   const groupKey = (prefix, group) => `${prefix}[${group.name}]`;
-  const lines = (node) => [[shortened(node.name, NAME), NAME], [shortened([node.label, gistOf(node)].filter(Boolean).join(" · "), SOFT), SOFT], [shortened(node.output, SOFT), SOFT]];
-  const groupLines = (group) => {
+  // Which of the shades a share of the total has: 0 for none; see costs.py.
+  const stepOf = (share) => (data.shades === null || !(share > 0) ? 0 : 1 + data.shades.most.filter((most) => share > most).length);
+  const shareOf = (view, box) => (box.group ? box.group.nodes.reduce((sum, number) => sum + (view.nodes[number].shade?.share || 0), 0) : box.node.shade?.share || 0);
+  const percent = (share) => `${(100 * share).toFixed(1)} %`;
+  const lines = (node) => [[shortened(node.name, NAME), NAME], [shortened([node.label, node.shade ? node.shade.text : gistOf(node)].filter(Boolean).join(" · "), SOFT), SOFT], [shortened(node.output, SOFT), SOFT]];
+  const groupLines = (group, share) => {
     const facts = [`${group.nodes.length} calls`];
     if (group.parameters !== null) facts.push(`${group.parameters.toLocaleString("en")} parameters`);
+    if (share > 0) facts.push(percent(share));
     return [[shortened(group.name, NAME), NAME], [facts.join(", "), SOFT], [group.differences ? `${group.differences} differ` : shortened(group.output, SOFT), SOFT]];
   };
 
@@ -122,7 +127,7 @@
     const node = item < 0 ? null : view.nodes[item];
     const key = group ? groupKey(prefix, group) : prefix + node.name;
     const inside = group ? [data.views.indexOf(view), -item, prefix] : node.inside === null ? null : [node.inside, 0, `${key}/`];
-    const texts = group ? groupLines(group) : lines(node);
+    const texts = group ? groupLines(group, shareOf(view, { group })) : lines(node);
     if (inside && state.unfolded.has(key)) {
       const inner = frame(...inside);
       const title = measured(texts[0][0], NAME) + 80;
@@ -221,7 +226,7 @@
   function spoken(box) {
     if (box.group) return `block ${box.group.name}, ${box.group.nodes.length} calls`;
     const node = box.node;
-    const words = [node.name, node.label, gistOf(node), node.output];
+    const words = [node.name, node.label, gistOf(node), node.output, node.shade?.text];
     if (node.masked) words.push("carries a mask");
     if (node.shared) words.push("shared");
     if (node.difference !== "same") words.push(node.difference, ...node.reasons);
@@ -232,7 +237,9 @@
   function holder(box) {
     const difference = differenceOf(box);
     const foldable = box.folds || box.inner;
-    const g = shape("g", { class: `node ${difference === "same" ? "" : difference}`.trim(), role: "button", tabindex: -1, "aria-label": spoken(box), "aria-expanded": foldable ? String(Boolean(box.inner)) : null });
+    const step = stepOf(shareOf(data.views[box.frame.view], box));
+    const classes = ["node", difference === "same" ? "" : difference, step ? `step${step}` : ""].filter(Boolean).join(" ");
+    const g = shape("g", { class: classes, role: "button", tabindex: -1, "aria-label": spoken(box), "aria-expanded": foldable ? String(Boolean(box.inner)) : null });
     g.dataset.key = box.key;
     g.append(shape("title", {}, box.group ? box.group.name : box.node.name));
     return g;
@@ -523,6 +530,7 @@
     const prefix = box.key.slice(0, box.key.lastIndexOf("["));
     const parts = [closer(), made("h2", group.name), made("p", `a block of ${group.nodes.length} calls`)];
     if (group.parameters !== null) parts.push(made("p", `${group.parameters.toLocaleString("en")} parameters`));
+    if (shareOf(view, box) > 0) parts.push(made("p", `${percent(shareOf(view, box))}, ${data.shades.title}`));
     parts.push(button("open", box.inner ? "Fold" : "Unfold", () => { fold(box.key); select(box.key); }));
     parts.push(...links("Calls", group.nodes.map((number) => [prefix + view.nodes[number].name, view.nodes[number].name])));
     return parts;
@@ -540,6 +548,7 @@
     parts.push(made("h3", "Output"), made("p", node.output || "known on build"));
     if (node.parameters === null) parts.push(made("p", "parameters: known on build"));
     else parts.push(made("p", `${node.parameters.toLocaleString("en")} parameters`));
+    if (node.shade?.text) parts.push(made("p", node.shade.text));
     const index = view.nodes.indexOf(node);
     const above = view.edges.filter((edge) => edge.to === index);
     const below = view.edges.filter((edge) => edge.from === index);
@@ -686,7 +695,7 @@
 
   function svgText() {
     const style = getComputedStyle(document.documentElement);
-    const names = ["back", "paper", "frame", "ink", "soft", "line", "edge", "accent", "shared", "masked", "added", "removed", "changed", "added-fill", "removed-fill", "changed-fill"];
+    const names = ["back", "paper", "frame", "ink", "soft", "line", "edge", "accent", "shared", "masked", "added", "removed", "changed", "added-fill", "removed-fill", "changed-fill", "step1", "step2", "step3", "step4", "step5"];
     let css = element("drawing").textContent;
     for (const name of names) css = css.replaceAll(`var(--${name})`, style.getPropertyValue(`--${name}`).trim());
     const content = scene.cloneNode(true);
@@ -866,7 +875,15 @@
     if (data.compared) entries.push("added", "removed", "changed");
     if (every.some((node) => node.shared)) entries.push("shared");
     if (data.views.some((view) => view.edges.some((edge) => edge.masked))) entries.push("masked");
-    element("legend").replaceChildren(...entries.map((name) => {
+    const shades = data.shades === null ? [] : [made("span", `${data.shades.title}:`), ...data.shades.names.map((name, number) => {
+      const entry = made("span");
+      const mark = made("i");
+      mark.style.background = `var(--step${number + 1})`;
+      mark.style.borderColor = "var(--edge)";
+      entry.append(mark, name);
+      return entry;
+    })];
+    element("legend").replaceChildren(...shades, ...entries.map((name) => {
       const entry = made("span");
       const mark = made("i");
       mark.style.borderColor = `var(--${name})`;

@@ -7,7 +7,7 @@ from importlib import resources
 from typing import Any
 
 from ramet.graph import Layer
-from ramet.showing import kinds
+from ramet.showing import costs, kinds
 from ramet.showing.gist import gist_of
 from ramet.showing.groups import Group, groups_of
 from ramet.showing.layout import HEIGHT, WIDTH
@@ -23,7 +23,14 @@ _LONG = 400
 """How many characters of a text in a config are shown."""
 
 
-def page_of(view: View, layers: list[Layer], *, compared: bool, names: tuple[str, ...] = ()) -> str:
+def page_of(
+    view: View,
+    layers: list[Layer],
+    *,
+    compared: bool,
+    names: tuple[str, ...] = (),
+    by: str | None = None,
+) -> str:
     """Return a page with a view, the views nested in it, and what is known of their layers.
 
     Takes O(values of all weights), for their statistics.
@@ -33,6 +40,7 @@ def page_of(view: View, layers: list[Layer], *, compared: bool, names: tuple[str
         layers: All layers of the model, for the totals.
         compared: Whether the view is of two models.
         names: What the models are called, such as the names of their files.
+        by: What nodes are shaded by, if they are.
     """
     content = _Content()
     root = content.view_index(view)
@@ -41,6 +49,7 @@ def page_of(view: View, layers: list[Layer], *, compared: bool, names: tuple[str
         "compared": compared,
         "names": names or (view.name,),
         "colours": kinds.COLOURS,
+        "shades": None if by is None else _shades(by),
         "totals": totals(view, layers),
         "size": [WIDTH, HEIGHT],
         "views": content.views,
@@ -126,6 +135,7 @@ class _Content:
             "difference": node.difference,
             "reasons": node.reasons,
             "layer": self._layer_index(node.layer),
+            "shade": None if node.shade is None else dataclasses.asdict(node.shade),
             "before": self._layer_index(node.before) if node.reasons else None,
         }
 
@@ -137,6 +147,14 @@ class _Content:
             self._layers[key] = len(self.layers)
             self.layers.append(_facts(layer))
         return self._layers[key]
+
+
+def _shades(by: str) -> dict[str, Any]:
+    return {
+        "title": costs.title_of(by),
+        "most": costs.STEPS,
+        "names": [n for _, n in costs.legend()],
+    }
 
 
 def _group(group: Group, view: View) -> dict[str, Any]:

@@ -9,6 +9,16 @@ SAME, ADDED, REMOVED, CHANGED = "same", "added", "removed", "changed"
 
 
 @dataclass(frozen=True, slots=True)
+class Shade:
+    """What a call costs, as its node shows it."""
+
+    share: float
+    """Its share of the total."""
+    text: str
+    """What it costs, in words; empty if nothing."""
+
+
+@dataclass(frozen=True, slots=True)
 class Node:
     """One call, as it is drawn."""
 
@@ -38,6 +48,8 @@ class Node:
     """What differs, in words."""
     before: Layer | None = None
     """The layer of the first model that this one was compared with."""
+    shade: Shade | None = None
+    """What the call costs, if nodes are shaded by that."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from typing import Any
 from xml.sax.saxutils import escape
 
 from ramet.errors import ExtraError
-from ramet.showing import kinds
+from ramet.showing import costs, kinds
 from ramet.showing.layout import HEIGHT, WIDTH, Layout, Point, lay_out
 from ramet.showing.parts import ADDED, CHANGED, REMOVED, SAME, Edge, Node, View
 from ramet.showing.table import kind_text
@@ -18,6 +18,8 @@ _STYLE = (
     "text{font-family:system-ui,sans-serif;font-size:11px;fill:#555c66}"
     ".name{font-size:13px;font-weight:600;fill:#1b1f24}"
 )
+_LEGEND = 560, 30
+"""The least width of a picture with a legend, and the height that it takes."""
 _SIDES = "width", "height"
 _LONGEST = 16_000
 """Pixels of the longest side of a .png file."""
@@ -25,10 +27,18 @@ _CHARACTERS = 25, 30
 """How many characters of a name, and of a line below it, a node has room for."""
 
 
-def picture_of(view: View) -> str:
-    """Return a view as the text of an SVG file; nested models are one node each."""
+def picture_of(view: View, *, by: str | None = None) -> str:
+    """Return a view as the text of an SVG file; nested models are one node each.
+
+    Args:
+        view: The view.
+        by: What nodes are shaded by, if they are.
+    """
     layout = lay_out(view)
     width, height = round(layout.width), round(layout.height)
+    legend = [] if by is None else [*_legend(costs.title_of(by), height)]
+    if legend:
+        width, height = max(width, _LEGEND[0]), height + _LEGEND[1]
     box = f"0 0 {width} {height}"
     lines = [
         f'<svg xmlns="{_NAMESPACE}" width="{width}" height="{height}" viewBox="{box}">',
@@ -41,6 +51,7 @@ def picture_of(view: View) -> str:
             for node, place in zip(view.nodes, layout.nodes, strict=True)
             for line in _node(node, place)
         ),
+        *legend,
         "</svg>",
     ]
     return "\n".join(lines) + "\n"
@@ -104,10 +115,29 @@ def _colour(edge: Edge) -> str:
     return _MASKED if edge.masked else _LINES[SAME]
 
 
+def _legend(title: str, top: float) -> Iterator[str]:
+    """Yield what the shades mean, below the graph."""
+    yield f'<text x="24" y="{top + 14}">{_text(title)}</text>'
+    x = 170
+    for colour, name in costs.legend():
+        yield (
+            f'<rect x="{x}" y="{top + 4}" width="18" height="12" rx="3" fill="{colour}" '
+            f'stroke="{_LINES[SAME]}"/>'
+        )
+        yield f'<text x="{x + 24}" y="{top + 14}">{_text(name)}</text>'
+        x += 40 + 6 * len(name)
+
+
+def _fill(node: Node) -> str:
+    if node.shade is None or node.difference != SAME:
+        return _FILLS[node.difference]
+    return costs.COLOURS[costs.step_of(node.shade.share)]
+
+
 def _node(node: Node, place: Point) -> Iterator[str]:
     x, y = place[0] - WIDTH / 2, place[1] - HEIGHT / 2
     yield f"<g><title>{_text(node.name)}</title>"
-    box = f'width="{WIDTH}" height="{HEIGHT}" rx="7" fill="{_FILLS[node.difference]}"'
+    box = f'width="{WIDTH}" height="{HEIGHT}" rx="7" fill="{_fill(node)}"'
     line = f'stroke="{_LINES[node.difference]}"'
     if node.inside is not None:
         yield f'<rect x="{x + 4}" y="{y + 4}" {box} {line}/>'
@@ -116,14 +146,29 @@ def _node(node: Node, place: Point) -> Iterator[str]:
     yield (
         f'<rect x="{x + 4}" y="{y + 8}" width="4" height="{HEIGHT - 16}" rx="2" fill="{colour}"/>'
     )
-    rows = (("name", node.name), ("", kind_text(node)), ("", node.output))
+    rows = (("name", node.name), ("", _second_line(node)), ("", node.output))
     for number, (style, text) in enumerate(rows):
         room = _CHARACTERS[0 if style else 1]
         shown = text if len(text) <= room else f"{text[: room - 1]}…"
-        about = f' class="{style}"' if style else ""
+        about = f' class="{style}"' if style else _ink(node)
         yield f'<text x="{x + 14}" y="{y + 19 + 17 * number}"{about}>{_text(shown)}</text>'
     yield from _badges(node, x + WIDTH, y)
     yield "</g>"
+
+
+def _ink(node: Node) -> str:
+    """Return the style of a text that stands on a dark shade."""
+    return ' style="fill:#1b1f24"' if _fill(node) in costs.COLOURS[-3:] else ""
+
+
+def _second_line(node: Node) -> str:
+    """Return the class, and what the call costs if nodes are shaded by that."""
+    kind = kind_text(node)
+    if node.shade is None or not node.shade.text:
+        return kind
+    room = _CHARACTERS[1] - len(node.shade.text) - len(" · ")
+    kind = kind if len(kind) <= room else f"{kind[: room - 1]}…"
+    return f"{kind} · {node.shade.text}"
 
 
 def _badges(node: Node, right: float, y: float) -> Iterator[str]:
