@@ -116,7 +116,8 @@ hunt: $(VENV)/.stamp ## play many random edits, copy odd objects and read hostil
 	@KERAS_BACKEND=$(lastword $(BACKENDS)) RAMET_HUNT_PROGRAMS=$${RAMET_HUNT_PROGRAMS:-50000} \
 	    RAMET_HUNT_FILES=$${RAMET_HUNT_FILES:-10000} $(VENV)/bin/python -m pytest \
 	    tests/test_edit_programs.py tests/test_diff_properties.py tests/test_diff_everyday.py \
-	    tests/test_agreement.py tests/files/test_hostile.py tests/test_fold_hunted.py -k test_hunt -s $(ARGS)
+	    tests/test_agreement.py tests/files/test_hostile.py tests/test_fold_hunted.py \
+	    tests/compress/test_prune_hunted.py -k test_hunt -s $(ARGS)
 
 # ARGS="--sample 300 --seed 1" draws others.
 mutants: $(VENV)/.stamp ## measure how many small faults in the code the tests notice

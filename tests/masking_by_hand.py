@@ -34,14 +34,21 @@ def masked(model: Any, groups: Groups, removed: Mapping[str, Iterable[int]]) -> 
     return twin
 
 
-def scattered(model: Any, seed: int = 0) -> Any:
-    """Give all weights of a model other values, biases and statistics too."""
+def scattered(model: Any, scale: float = 0.4, seed: int = 0, *, kernels: bool = True) -> Any:
+    """Give the weights of a model other values, biases and statistics too.
+
+    Args:
+        model: The model.
+        scale: How large the values are.
+        seed: The seed of the values.
+        kernels: Whether kernels get other values, too.
+    """
     numbers = np.random.default_rng(seed)
     for variable in model.weights:
-        if "seed" not in variable.path:
-            values = numbers.normal(0, 0.4, variable.shape)
-            positive = "variance" in variable.path
-            variable.assign(np.abs(values) + 0.5 if positive else values)
+        if "seed" not in variable.path and (kernels or len(variable.shape) == 1):
+            values = numbers.normal(0, scale, variable.shape)
+            values = np.abs(values) + 0.5 if "variance" in variable.path else values
+            variable.assign(values + 1 if "gamma" in variable.path else values)
     return model
 
 

@@ -271,6 +271,22 @@ COMPRESS: dict[str, Callable[[Hands], Right]] = {
     "fold": lambda h: {"model": h.model, "inference_only": True},
     "foldable": lambda h: {"model": h.model, "inference_only": True},
     "groups": lambda h: {"model": h.model},
+    "prune": lambda h: {
+        "model": h.model,
+        "ratio": 0.5,
+        "macs": None,
+        "params": None,
+        "by": "l2",
+        "scope": "local",
+        "keep": (),
+        "only": (),
+        "round_to": 1,
+        "max_ratio": 1.0,
+        "data": None,
+        "loss": None,
+        "steps": 1,
+        "seed": 0,
+    },
     "prune_channels": lambda h: {"model": h.model, "channels": {"head": []}},
 }
 

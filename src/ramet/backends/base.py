@@ -151,6 +151,10 @@ class Backend:
         """Set an attribute of a layer past Keras's tracker, in the records of the backend too."""
         vars(owner)[name] = value
 
+    def gradients(self, function: Callable[[list[Any]], Any], values: list[Any]) -> list[Any]:
+        """Return the gradients of a function of tensors, which returns a number; or `None`s."""
+        raise NotImplementedError
+
 
 def _same(value: Any) -> Any:
     return value

@@ -64,6 +64,10 @@ class Jax(Backend):
         """Wait until arrays are computed."""
         self.package.block_until_ready([value for value in values if self.is_tensor(value)])
 
+    def gradients(self, function: Callable[[list[Any]], Any], values: list[Any]) -> list[Any]:
+        """Return the gradients of a function of arrays, which returns a number."""
+        return self.package.grad(function)(values)
+
     def sparse_tensor(self, values: np.ndarray) -> Any:
         """Return a sparse array with one batch dimension."""
         from jax.experimental import sparse

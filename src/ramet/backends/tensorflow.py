@@ -1,6 +1,7 @@
 """TensorFlow: variables are resources, layers track their attributes, and lists are wrapped."""
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -138,6 +139,16 @@ class TensorFlow(Backend):
         return tensorflow is not None and isinstance(
             value, (tensorflow.Variable, tensorflow.Module)
         )
+
+    def gradients(self, function: Callable[[list[Any]], Any], values: list[Any]) -> list[Any]:
+        """Return the gradients of a function of tensors, which returns a number."""
+        tensors = [self.package.convert_to_tensor(value) for value in values]
+        with self.package.GradientTape() as tape:
+            tape.watch(tensors)
+            number = function(tensors)
+        slopes = tape.gradient(number, tensors)
+        convert = self.package.convert_to_tensor  # those of an Embedding are sparse
+        return [None if slope is None else convert(slope) for slope in slopes]
 
     def sparse_tensor(self, values: np.ndarray) -> Any:
         """Return a sparse tensor."""

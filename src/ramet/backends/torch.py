@@ -1,7 +1,7 @@
 """PyTorch: tensors are copied one by one, large ones into large pages; layers are modules."""
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ramet.backends.base import Backend, Copy
@@ -77,6 +77,12 @@ class Torch(Backend):
     def seed(self, seed: int) -> None:
         """Seed the generators of all devices."""
         self.package.manual_seed(seed % 2**63)
+
+    def gradients(self, function: Callable[[list[Any]], Any], values: list[Any]) -> list[Any]:
+        """Return the gradients of a function of tensors, which returns a number."""
+        leaves = [value.detach().clone().requires_grad_() for value in values]
+        with self.package.enable_grad():
+            return [*self.package.autograd.grad(function(leaves), leaves, allow_unused=True)]
 
     def why_not_named(self, name: str) -> str | None:
         """Return why no parameter can be listed under a name with a dot."""

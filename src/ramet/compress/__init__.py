@@ -3,6 +3,7 @@
 from ramet.compress._channel_rule import channel_rule
 from ramet.compress._fold import fold, foldable
 from ramet.compress._groups import groups
+from ramet.compress._prune import prune
 from ramet.compress._prune_channels import prune_channels
 
-__all__ = ["channel_rule", "fold", "foldable", "groups", "prune_channels"]
+__all__ = ["channel_rule", "fold", "foldable", "groups", "prune", "prune_channels"]

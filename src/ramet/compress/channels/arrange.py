@@ -134,14 +134,10 @@ def _crosses(channels: Channels, places: dict[int, tuple[str, int]]) -> dict[str
                 for name in names:
                     crosses.setdefault(name, set()).update(names - {name})
     for flow in channels.flows.values():
-        slots = {slot.rpartition(".")[2]: axis for slot, axis in flow.made.items()}
-        heads, dims = slots.get("heads"), [slots.get(x) for x in ("key_dim", "value_dim")]
-        for dim in (*dims, slots.get("head_dim")):
-            if heads is not None and dim is not None:
-                one, other = (_name(channels, axis, places) for axis in (heads, dim))
-                if one and other and one != other:
-                    crosses.setdefault(one, set()).add(other)
-                    crosses.setdefault(other, set()).add(one)
+        for axes in flow.crossing:
+            names = {name for axis in axes if (name := _name(channels, axis, places)) is not None}
+            for name in names:
+                crosses.setdefault(name, set()).update(names - {name})
     return crosses
 
 

@@ -30,6 +30,8 @@ class Channels:
 
     graph: Graph
     """The graph."""
+    seen: Graph
+    """The same, with the live layers and shapes after its edits."""
     atoms: Atoms = field(default_factory=Atoms)
     """All atoms."""
     flows: dict[Identity, Flow] = field(default_factory=dict[Identity, Flow])
@@ -54,9 +56,9 @@ def follow(model: Any) -> Channels:
         ModelError: If it is not a model, or has no graph.
     """
     graph = trace(model)
-    channels = Channels(graph)
     with internals.room_for(graph):
         seen = settled(graph) if is_edited(graph) else graph
+        channels = Channels(graph, seen)
         loop = _Loop(channels, graph, seen, (), None)
         loop.make_calls()
         loop.lock_outputs()
@@ -102,7 +104,9 @@ class _Loop(CallLoop):
         if inner is not None and layer.graph is not None:
             outputs = self._nested(call, layer, layer.graph, inner)
         else:
-            outputs = outputs_of(self._site(call, layer))
+            site = self._site(call, layer)
+            outputs = outputs_of(site)
+            site.flow.outputs = site.flow.outputs or outputs
         self.keep(call, outputs)
 
     def _record(self, key: str) -> Layer:

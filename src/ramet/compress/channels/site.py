@@ -95,8 +95,10 @@ class Flow:
     """Functions from sizes by slot to constructor arguments, by the steps into the config."""
     made: dict[str, Axis] = field(default_factory=dict[str, Axis])
     """The axes that the layer created, by slot."""
-    resized: bool = False
-    """Whether it is to be re-created if one of its inputs changes, though it has no weights."""
+    outputs: Sequence[Tensor] = ()
+    """The outputs of its first call."""
+    crossing: list[tuple[Axis, ...]] = field(default_factory=list[tuple[Axis, ...]])
+    """Axes of which the channels cross each other."""
 
 
 @dataclass(frozen=True)
@@ -254,6 +256,10 @@ class Site:
             return
         reason = f"{self.name} joins it with something that cannot be removed"
         self.atoms.tie(first.label(), second.label(), reason)
+
+    def cross(self, *axes: Axis) -> None:
+        """Say that the channels of several axes cross each other, as heads and their widths."""
+        self.flow.crossing.append(axes)
 
     def lock(self, axis: Axis, reason: str) -> None:
         """Say why the channels of an axis always stay."""

@@ -77,6 +77,8 @@ def multi_head(site: Site) -> Sequence[Tensor] | None:
     if layer.key_dim == layer.value_dim:  # On JAX, Keras requires one width for both.
         site.tie(*dims)
     site.lose(dims[0], f"{site.name} divides by the square root of the width of its keys")
+    site.cross(heads, dims[0])
+    site.cross(heads, dims[1])
     outputs = _projections(site, (heads, heads), dims)
     site.size("num_heads", heads)
     site.size("key_dim", dims[0])
@@ -95,6 +97,7 @@ def grouped_query(site: Site) -> Sequence[Tensor] | None:
     heads = site.make("heads", few)
     times, dim = site.make("repeats", all_heads // few), site.make("head_dim", layer.head_dim)
     site.lose(dim, f"{site.name} divides by the square root of the width of its heads")
+    site.cross(heads, times, dim)
     site.lose(times, f"a masked query of {site.name} attends to all steps alike")
     query = axis_of(site.atoms.crossed(heads.label(), times.label()))
     outputs = _projections(site, (query, heads), (dim, dim))

@@ -1,0 +1,83 @@
+"""`make hunt`: every architecture of keras.applications, with half of its channels."""
+
+import os
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+import ramet
+from masking_by_hand import apart, masked, samples, scattered
+from ramet.compress import groups, prune, prune_channels
+
+pytestmark = pytest.mark.one_backend
+
+HUNTED = bool(os.environ.get("RAMET_HUNT_PROGRAMS"))
+
+MAKERS = sorted(
+    name
+    for module in vars(keras.applications).values()
+    if type(module).__name__ == "module"
+    for name, value in vars(module).items()
+    if callable(value) and name[0].isupper()
+)
+"""Names of the functions that create models."""
+
+LARGEST = int(os.environ.get("RAMET_HUNT_PARAMETERS", "100000000"))
+"""Models with more parameters are left out."""
+
+
+def made(name: str) -> Any:
+    """Return a small version of an architecture; `None` if it is too large."""
+    maker = getattr(keras.applications, name)
+    options: dict[str, Any] = {"weights": None, "classes": 7}
+    if not name.startswith("NASNet"):
+        options["input_shape"] = (96, 96, 3)
+    model = maker(**options)
+    return model if model.count_params() <= LARGEST else None
+
+
+def pruned_in_half(name: str, folder: Any) -> str:
+    """Prune one architecture, use the result, and return what was found in one line."""
+    model = made(name)
+    if model is None:
+        return f"{name}: skipped, {LARGEST:,} parameters at most"
+    graph = prune(model, ratio=0.5)
+    half = graph.build()
+    images = np.random.default_rng(0).normal(size=(2, *model.input_shape[1:])).astype("float32")
+    half.compile("sgd", "sparse_categorical_crossentropy")
+    half.fit(images, np.array([1, 2]), verbose=0)
+    path = folder / "half.keras"
+    half.save(path)
+    assert apart(keras.models.load_model(path), half, images) < 1e-6, name
+    listing = groups(model)
+    free = [group for group in listing.free if group.size > 1]
+    removed = {g.name: [*range(g.size // 3)] for g in free if g.exact}
+    difference = moved = 0.0
+    if removed:
+        scattered(model, 0.1, kernels=False)
+        cut = prune_channels(model, removed).build()
+        difference = apart(cut, masked(model, listing, removed), samples(model))
+        moved = apart(cut, model, samples(model))
+        assert difference < min(1e-5, moved / 10), (name, difference, moved)
+    locked = [group for group in listing if group.locked]
+    share = half.count_params() / model.count_params()
+    return (
+        f"{name}: {model.count_params():,} → {half.count_params():,} parameters ({share:.1%}), "
+        f"{len(free)} groups, {len(removed)} exact, {len(locked)} locked, "
+        f"{difference:.1g} from the mask, {moved:.1g} from the source"
+    )
+
+
+@pytest.mark.skipif(not HUNTED, reason="`make hunt` plays many programs")
+@pytest.mark.parametrize("name", MAKERS)
+def test_hunt(name: str, tmp_path: Any) -> None:
+    """Every architecture is pruned to about a quarter, trains, saves, loads, and is its mask."""
+    print(f"\n{pruned_in_half(name, tmp_path)}", flush=True)  # noqa: T201 for the hunter
+    keras.utils.clear_session()
+
+
+def test_there_are_architectures() -> None:
+    assert {"ResNet50", "EfficientNetB0", "ConvNeXtTiny", "VGG16"} <= {*MAKERS}
+    assert ramet.compress.prune is prune
