@@ -317,3 +317,66 @@ def test_default_values_of_tables(backend):
         for default in (0, 5)
     ]
     assert told(*map(holding, tables))[0].startswith("layer 'hold' has held.default_value")
+
+
+# --- calls -----------------------------------------------------------------------------
+
+
+class Options:
+    """What a call is called on."""
+
+    def __init__(self, by):
+        self.by = by
+
+
+class Times(layers.Layer):
+    def compute_output_spec(self, x, **_):
+        return keras.KerasTensor(x.shape, x.dtype)
+
+    def call(self, x, options=None, variable=None):
+        if options is not None:
+            x = x * options.by
+        return x if variable is None else x * ops.convert_to_tensor(variable)
+
+
+def called_on(**arguments) -> keras.Model:
+    x = keras.Input((2,), name="x")
+    return keras.Model(x, Times(name="times")(x, **arguments), name="m")
+
+
+def test_objects_that_a_call_is_called_on():
+    model = called_on(options=Options(1.0))
+    clone_of(model)
+    assert told(model, called_on(options=Options(1.0))) == ()
+    assert told(model, called_on(options=Options(2.0))) == (
+        "call 'times' has options.by 1.0 and 2.0",
+    )
+    assert not ramet.diff(model, called_on(options=Options(1.0)))
+
+
+def test_variables_that_a_call_is_called_on():
+    values = np.ones(2, "float32"), np.ones(2, "float32"), np.zeros(2, "float32")
+    model, same, other = (called_on(variable=keras.Variable(value)) for value in values)
+    clone_of(model)
+    assert told(model, same, "state") == ()
+    assert told(model, other, "state") == (
+        "variable 'times/variable' differs in 2 of 2 values, by 1",
+    )
+    assert not ramet.diff(model, same)
+
+
+class Around(keras.Model):
+    """A model without a graph around one that has one."""
+
+    def __init__(self, inner, **kwargs):
+        super().__init__(**kwargs)
+        self.inner = inner
+
+    def call(self, x):
+        return self.inner(x)
+
+
+def test_wiring_inside_a_model_without_a_graph():
+    models = [Around(untracked(by=by), name="around") for by in (2.0, 3.0)]
+    clone_of(models[0])
+    assert any(line.endswith("has x2 2.0 and 3.0") for line in told(*models))

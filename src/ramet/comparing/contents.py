@@ -7,7 +7,9 @@ from typing import Any
 import keras
 
 from ramet import keras_internals as internals
+from ramet.comparing.alignment.nodes import Node
 from ramet.comparing.attributes import config_differences, layer_differences, serialized
+from ramet.comparing.calls import objects
 from ramet.comparing.counterparts import LayerPair, Pairs
 from ramet.comparing.state import VariablePair, Variables, joined, one_and_several, pair_variables
 from ramet.comparing.walk import Partners, ValueDifference, Walk
@@ -24,6 +26,10 @@ class Contents:
         default_factory=dict[int, list[ValueDifference]]
     )
     """How the layers of a pair differ, by the place of the pair."""
+    calls: dict[tuple[int, int], list[ValueDifference]] = field(
+        default_factory=dict[tuple[int, int], list[ValueDifference]]
+    )
+    """How objects differ that calls are called on, by the ids of the nodes."""
     compiled: list[ValueDifference] = field(default_factory=list[ValueDifference])
     """How the models were compiled otherwise."""
     shared: list[tuple[int, list[str]]] = field(default_factory=list[tuple[int, list[str]]])
@@ -74,9 +80,21 @@ class _Reading:
                 found = layer_differences(both.old, both.new, self._walk, both.path)
                 self.contents.layers[number] = [*found]
                 self._settle(both)
+        for prefix, level in pairs.levels():
+            for old, new in level.pairing:
+                self._call(prefix, old, new)
         self.contents.compiled = [*_compiled(pairs.first, pairs.second, self._walk)]
         self._settle(pairs.layers[0])
         self.contents.shared = [*self._walk.split_objects()]
+
+    def _call(self, prefix: str, a: Node, b: Node) -> None:
+        """Compare the objects that two calls are called on."""
+        path = prefix + a.path
+        for name, old, new in objects(a, b):
+            self._walk.call(path)
+            found = [*self._walk.differences(name, old, new)]
+            self.contents.calls.setdefault((id(a), id(b)), []).extend(found)
+            self._settle(LayerPair(path, old, path, new))
 
     def _settle(self, both: LayerPair) -> None:
         """Note the variables that were met in two layers, and what could not be compared."""

@@ -71,8 +71,16 @@ class Pairs:
     """The layers that belong together, the models themselves first, each pair once."""
     alone: tuple[list[Place], list[Place]] = field(default_factory=lambda: ([], []))
     """Layers of the first and of the second model that the other does not have."""
+    alignments: list[tuple[str, Alignment]] = field(default_factory=list[tuple[str, Alignment]])
+    """What graphs have in common, behind their paths: of the models, and inside of layers."""
     inlined: tuple[list[str], list[str]] = field(default_factory=lambda: ([], []))
     """Nested models of either whose layers stand in the other's graph themselves."""
+
+    def levels(self) -> Iterator[tuple[str, Alignment]]:
+        """Yield what graphs have in common, also nested ones, behind the first one's path."""
+        for path, whole in self.alignments:
+            for one, _, level in whole.walk():
+                yield path + one, level
 
     def calls(self) -> Iterator[CallPair]:
         """Yield the calls that belong together, those inside a nested model per use of it."""
@@ -100,6 +108,7 @@ class _Pairing:
         pairs.graphs = first, second
         if first is not None and second is not None:
             pairs.alignment = align(first, second)
+            pairs.alignments.append(("", pairs.alignment))
         self._add(LayerPair("", pairs.first, "", pairs.second), pairs.alignment)
         while self._waiting:
             both, alignment = self._waiting.popleft()
@@ -120,6 +129,7 @@ class _Pairing:
             self._pairs.layers.append(both)
             if inner is None and _are_graphs(both.old, both.new):
                 inner = align(trace(both.old), trace(both.new))
+                self._pairs.alignments.append((f"{both.path}/", inner))
             self._waiting.append((both, inner))
 
     def _graphs(self, both: LayerPair, level: Alignment) -> None:

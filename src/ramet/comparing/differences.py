@@ -8,6 +8,7 @@ from typing import Any
 from ramet.comparing.alignment.align import Alignment, align
 from ramet.comparing.alignment.facts import constant, without_tuples
 from ramet.comparing.alignment.nodes import Node, is_named_alike
+from ramet.comparing.calls import Tensors, agree
 from ramet.comparing.flags import Flags
 from ramet.comparing.layer_changes import (
     changed_attributes,
@@ -16,12 +17,11 @@ from ramet.comparing.layer_changes import (
     layer_values,
 )
 from ramet.comparing.sharing import split_layers
+from ramet.comparing.texts import ABSENT
 from ramet.graph import Graph, Layer, Ref, Spec
 from ramet.graph.names import counted
 from ramet.graph.tree import leaves, map_tree
 from ramet.results.diff import Entry
-
-_ABSENT: Any = type("absent", (), {})()
 
 _BRIEF = 40
 """Letters of a constant that is quoted."""
@@ -79,15 +79,6 @@ def _model(alignment: Alignment) -> Iterator[Change]:
         yield Change(Entry("class", alignment.first.name, f"{kinds[0]} is now {kinds[1]}"))
 
 
-@dataclass(frozen=True, slots=True)
-class _Tensor:
-    """A tensor in terms of the first graph."""
-
-    name: str
-    is_past: bool
-    """Whether it is read by way of a layer that only one of the graphs has."""
-
-
 class _Level:
     """How two graphs differ, without what is inside of nested models."""
 
@@ -105,7 +96,7 @@ class _Level:
         self._flags = flags
         self._weights = weights
         pairs = alignment.pairing
-        self._partners = {id(a): b for a, b in pairs}, {id(b): a for a, b in pairs}
+        self._tensors = Tensors(alignment)
         self._paired = alignment.all_layers()
         self._layers: dict[tuple[str, str], list[tuple[Node, Node]]] = {}
         for a, b in pairs:
@@ -152,7 +143,7 @@ class _Level:
         alone: dict[str, list[Node]] = {}
         known = {node.key for pair in self._alignment.pairing for node in [pair[side]]}
         for node in self._alignment.nodes[side].order:
-            if id(node) in self._partners[side]:
+            if self._tensors.has_partner(node, side):
                 continue
             if node.key is None or node.key in known:
                 text = "input" if node.key is None else f"a call of '{node.key}'"
@@ -216,10 +207,10 @@ class _Level:
     def _call(self, a: Node, b: Node) -> Iterator[Change]:
         """Yield how two paired calls differ in arguments, shapes and masks."""
         if _kind(a) == _kind(b):
-            rewired = not _agree(self._arguments(a, 0), self._arguments(b, 1))
+            rewired = not agree(self._arguments(a, 0), self._arguments(b, 1))
         else:  # Another layer may be called otherwise on the same tensors.
             sides = (a, 0), (b, 1)
-            rewired = not _agree(*([self._tensor(*t, s) for t in n.inputs] for n, s in sides))
+            rewired = not agree(*(self._tensors.reads(*each) for each in sides))
         if rewired:
             yield self._change("arguments", a.path, self._reads(a, b), (a, b))
         specs = [[_facts(spec) for spec in node.call.outputs] for node in (a, b)]
@@ -237,17 +228,12 @@ class _Level:
 
     def _arguments(self, node: Node, side: int) -> Any:
         """Return the arguments of a call in terms of the first graph's tensors."""
-        tensors = iter(node.inputs)
-
-        def shown(leaf: Any) -> Any:
-            return self._tensor(*next(tensors), side) if isinstance(leaf, Ref) else constant(leaf)
-
-        return without_tuples(map_tree(shown, (node.call.args, node.kwargs)))
+        return without_tuples(self._tensors.arguments(node, side))
 
     def _reads(self, old: Node, new: Node) -> str:
         """Say what two calls read, or on which constants they are called."""
         sides = (old, 0), (new, 1)
-        if _agree(*([self._tensor(*tensor, side) for tensor in n.inputs] for n, side in sides)):
+        if agree(*(self._tensors.reads(*each) for each in sides)):
             constants = [_constants(node) for node in (old, new)]
             if len(constants[0]) == len(constants[1]):
                 changed = [(x, y) for x, y in zip(*constants, strict=True) if x != y]
@@ -260,16 +246,6 @@ class _Level:
             return f"reads {names[0] or 'nothing'}, now {names[1] or 'nothing'}"
         return "reads other outputs"
 
-    def _tensor(self, node: Node, index: int, side: int) -> Any:
-        """Return a tensor in terms of the first graph, past layers that only one has."""
-        is_past = id(node) not in self._partners[side]
-        while id(node) not in self._partners[side]:
-            if len(node.inputs) != 1:
-                return _ABSENT  # What makes it is listed as added or removed.
-            ((node, index),) = node.inputs
-        path = self._partners[1][id(node)].path if side else node.path
-        return _Tensor(f"{path}.{index}", is_past)
-
     # --- ends
 
     def _ends(self) -> Iterator[Change]:
@@ -277,20 +253,14 @@ class _Level:
         first, second = self._alignment.first, self._alignment.second
         for kind in ("inputs", "outputs"):
             trees = [getattr(graph, kind) for graph in (first, second)]
-            shown = [
-                map_tree(lambda ref, side=side: self._end(ref, side), tree)
-                for side, tree in enumerate(trees)
-            ]
-            if not _agree(*shown) and not (kind == "inputs" and self._inputs_are_listed(*shown)):
+            shown = [self._tensors.ends(tree, side) for side, tree in enumerate(trees)]
+            if not agree(*shown) and not (kind == "inputs" and self._inputs_are_listed(*shown)):
                 text = f"{_names(trees[0])} is now {_names(trees[1])}"
                 yield self._change(kind, kind, text)
 
-    def _end(self, ref: Ref, side: int) -> Any:
-        return self._tensor(*self._alignment.nodes[side].tensors[ref], side)
-
     def _inputs_are_listed(self, *trees: Any) -> bool:
         """Whether inputs differ only by those that are listed as added or removed."""
-        rest = [[x for x in leaves(tree) if x is not _ABSENT] for tree in trees]
+        rest = [[x for x in leaves(tree) if x is not ABSENT] for tree in trees]
         return rest[0] == rest[1]
 
 
@@ -323,21 +293,6 @@ def _inputs_differ(a: Node, b: Node) -> bool:
 
 def _alone(node: Node, side: int) -> Pair:
     return (None, node) if side else (node, None)
-
-
-def _agree(old: Any, new: Any) -> bool:
-    """Whether trees are the same, but for tensors whose makers are listed already."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        return old.keys() == new.keys() and all(_agree(old[key], new[key]) for key in old)
-    if isinstance(old, (list, tuple)) and isinstance(new, (list, tuple)):
-        same = isinstance(old, list) == isinstance(new, list) and len(old) == len(new)
-        return same and all(map(_agree, old, new))
-    if old is _ABSENT or new is _ABSENT:
-        return True
-    if isinstance(old, _Tensor) and isinstance(new, _Tensor):
-        # Who read a layer that was removed, and reads one that was added, follows them.
-        return old.name == new.name or (old.is_past and new.is_past)
-    return old == new
 
 
 def _is_told(a: Layer | None, b: Layer | None) -> bool:

@@ -8,18 +8,16 @@ from typing import Any
 
 import keras
 
-from ramet import keras_internals as internals
 from ramet.building.weights.roles import own_roles
 from ramet.comparing.alignment.align import Alignment
-from ramet.comparing.alignment.facts import constant
 from ramet.comparing.alignment.nodes import Node, is_same_name
+from ramet.comparing.calls import Tensors, agree, are_called_alike, named, written
 from ramet.comparing.contents import Contents
 from ramet.comparing.counterparts import LayerPair, Pairs
-from ramet.comparing.texts import ABSENT, apart, shown
+from ramet.comparing.texts import apart, shown
 from ramet.comparing.walk import ValueDifference
 from ramet.graph import Call, Ref
 from ramet.graph.names import counted, prefixed
-from ramet.graph.tree import map_tree
 from ramet.tracing.trace import has_graph
 
 _SIDES = ("first", "second")
@@ -44,9 +42,8 @@ def structure_differences(pairs: Pairs, contents: Contents) -> Iterator[str]:
         told = [d for d in contents.layers.get(number, ()) if not consequences.has(both, d)]
         yield from _layers(consequences.where(both), both, told)
     yield from _paths(pairs)
-    if pairs.alignment is not None:
-        for one, _, alignment in pairs.alignment.walk():
-            yield from _Wiring(one, alignment).differences()
+    for prefix, level in pairs.levels():
+        yield from _Wiring(prefix, level, contents).differences()
     for difference in contents.compiled:
         yield f"the model was compiled with {difference}"
 
@@ -66,9 +63,10 @@ class _Consequences:
 
     def __init__(self, pairs: Pairs) -> None:
         others = {
-            id(call.old.layer.origin)
-            for call in pairs.calls()
-            if call.old.layer is not None and _shapes(call.old) != _shapes(call.new)
+            id(old.layer.origin)
+            for _, level in pairs.levels()
+            for old, new in level.pairing
+            if old.layer is not None and _shapes(old) != _shapes(new)
         }
         self._paths = {both.path for both in pairs.layers if id(both.old) in others}
         self._partners = Counter(id(both.old) for both in pairs.layers)
@@ -176,44 +174,38 @@ def _is_renamed(old: str, new: str, renamed: set[tuple[str, str]]) -> bool:
 class _Wiring:
     """The calls of two graphs: what they read, and what they return."""
 
-    def __init__(self, prefix: str, level: Alignment) -> None:
+    def __init__(self, prefix: str, level: Alignment, contents: Contents) -> None:
         self._prefix = prefix
         self._level = level
-        self._partners = (
-            {id(a): b for a, b in level.pairing},
-            {id(b): a for a, b in level.pairing},
-        )
+        self._contents = contents
+        self._tensors = Tensors(level)
 
     def differences(self) -> Iterator[str]:
         where = f"model '{self._prefix.rstrip('/')}'" if self._prefix else "the model"
         for noun in ("inputs", "outputs"):
             trees = [getattr(graph, noun) for graph in (self._level.first, self._level.second)]
-            if not _agree(*(self._ends(tree, side) for side, tree in enumerate(trees))):
+            if not agree(*(self._tensors.ends(tree, side) for side, tree in enumerate(trees))):
                 yield f"{where} has {noun} {_named(trees[0])} and {_named(trees[1])}"
         for old, new in self._level.pairing:
             yield from self._calls(old, new)
 
-    def _ends(self, tree: Any, side: int) -> Any:
-        tensors = self._level.nodes[side].tensors
-        return map_tree(lambda ref: self._tensor(*tensors[ref], side), tree)
-
     def _calls(self, old: Node, new: Node) -> Iterator[str]:
         where = f"call '{self._prefix}{old.path}'"
-        if not _are_called_alike(old, new):
-            tensors = [
-                [self._tensor(*each, side) for each in node.inputs]
-                for side, node in enumerate((old, new))
-            ]
-            if not _agree(*tensors):
+        if not are_called_alike(old, new):
+            if not agree(self._tensors.reads(old, 0), self._tensors.reads(new, 1)):
                 yield f"{where} reads {_read(old)} and {_read(new)}"
             return
-        arguments = [self._arguments(node, side) for side, node in enumerate((old, new))]
+        arguments = [
+            named(node, *self._tensors.arguments(node, side))
+            for side, node in enumerate((old, new))
+        ]
         for name in dict.fromkeys([*arguments[0], *arguments[1]]):
-            values = [known.get(name) for known in arguments]
-            if not _agree(*values):
-                texts = [_named(_written(node).get(name)) for node in (old, new)]
+            if not agree(*(known.get(name) for known in arguments)):
+                texts = [_named(written(node).get(name)) for node in (old, new)]
                 another = "another " if texts[0] == texts[1] else ""  # of two arrays
                 yield f"{where} has {name} {texts[0]} and {another}{texts[1]}"
+        for difference in self._contents.calls.get((id(old), id(new)), ()):
+            yield f"{where} has {difference}"
         if not self._reads_otherwise(old, new):
             yield from _specs(where, old.call, new.call)
 
@@ -229,49 +221,9 @@ class _Wiring:
         nested = any(n.layer is not None and n.layer.graph is not None for n in (old, new))
         return facts[0] != facts[1] or nested
 
-    def _arguments(self, node: Node, side: int) -> dict[str, Any]:
-        """Return the arguments of a call by name, with tensors in terms of the first graph."""
-        tensors = iter(node.inputs)
-
-        def resolved(leaf: Any) -> Any:
-            return self._tensor(*next(tensors), side) if isinstance(leaf, Ref) else leaf
-
-        args, kwargs = map_tree(resolved, (node.call.args, _kept(node.call)))
-        return _by_name(node, args, kwargs)
-
-    def _tensor(self, node: Node, index: int, side: int) -> Any:
-        """Return a tensor in terms of the first graph, past layers that only one has."""
-        while id(node) not in self._partners[side]:
-            if len(node.inputs) != 1:
-                return ABSENT  # What makes it is told as a layer of one model only.
-            ((node, index),) = node.inputs
-        node = self._partners[1][id(node)] if side else node
-        return Ref(node.path, index)
-
-
-def _are_called_alike(old: Node, new: Node) -> bool:
-    """Whether two calls are of layers of one class, which have the same arguments."""
-    kinds = [None if node.layer is None else type(node.layer.origin) for node in (old, new)]
-    return kinds[0] is kinds[1]
-
 
 def _read(node: Node) -> str:
     return ", ".join(_named(Ref(maker.path, index)) for maker, index in node.inputs) or "nothing"
-
-
-def _kept(call: Call) -> Any:
-    return {name: item for name, item in call.kwargs.items() if name not in call.derived}
-
-
-def _by_name(node: Node, args: Any, kwargs: Any) -> dict[str, Any]:
-    if node.layer is None or not (args or kwargs):
-        return {}
-    return internals.named_arguments(node.layer.origin, args, kwargs)
-
-
-def _written(node: Node) -> dict[str, Any]:
-    """Return the arguments of a call by name, as its author wrote them."""
-    return _by_name(node, node.call.args, _kept(node.call))
 
 
 def _specs(where: str, old: Call, new: Call) -> Iterator[str]:
@@ -287,20 +239,6 @@ def _specs(where: str, old: Call, new: Call) -> Iterator[str]:
                 yield f"{which}{where} has {name} {values[0]} and {values[1]}"
         if (a.mask is None) != (b.mask is None):
             yield f"{which}{where} carries a mask in the {_SIDES[a.mask is None]} model only"
-
-
-def _agree(old: Any, new: Any) -> bool:
-    """Whether trees are the same, but for tensors whose makers only one of the models has."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        return old.keys() == new.keys() and all(_agree(old[key], new[key]) for key in old)
-    if isinstance(old, (list, tuple)) and isinstance(new, (list, tuple)):
-        same = isinstance(old, list) == isinstance(new, list) and len(old) == len(new)
-        return same and all(map(_agree, old, new))
-    if old is ABSENT or new is ABSENT:
-        return True
-    if isinstance(old, Ref) or isinstance(new, Ref):
-        return old == new
-    return constant(old) == constant(new)
 
 
 def _named(tree: Any) -> str:

@@ -107,6 +107,10 @@ class Walk:
         self._met.add((id(old), id(new)))
         self._buffers.update(map(id, (*buffers_of(old), *buffers_of(new))))
 
+    def call(self, path: str) -> None:
+        """Note that what a call is called on is compared now."""
+        self._place = f"{path}/", (0, 0)
+
     def _compared(
         self, name: str, old: Any, new: Any, inside: list[tuple[str, Any, Any]]
     ) -> Iterator[ValueDifference]:

@@ -165,10 +165,12 @@ def constant(leaf: Any) -> str:
     if leaf is None or isinstance(leaf, (bool, int, float, str, slice)):
         return repr(leaf)
     if isinstance(leaf, keras.Variable):
-        return f"variable {leaf.path}"
+        return f"variable {leaf.dtype}{tuple(leaf.shape)}"
     try:
         array = keras.ops.convert_to_numpy(leaf)
     except Exception:  # noqa: BLE001 not every constant is an array
+        return type(leaf).__name__
+    if array.dtype.hasobject:  # Its bytes are addresses.
         return type(leaf).__name__
     return f"{array.dtype}{array.shape}{hashlib.sha256(array.tobytes()).hexdigest()}"
 
