@@ -250,6 +250,31 @@ def test_a_dry_run_writes_nothing(run, tmp_path):
     assert entry["parts"][0] == "remove 'drop1' (Dropout)"
 
 
+def test_edits_are_proven(run, tmp_path):
+    out = tmp_path / "out.keras"
+    told = run("edit", "model.keras", out, "--remove", "drop*", "--prove")
+    assert "proof of 'classifier': 1 promise kept" in told
+    assert out.exists()
+    told = run("edit", "model.keras", "--dry-run", "--rename", "head=a", "--prove", "--json")
+    assert told["proof"]["ok"] is True
+    assert told["proof"]["edits"][0]["judgement"] == "kept"
+    assert told["journal"][0]["promise"] == "exact"
+
+
+def test_nothing_is_written_if_a_promise_is_broken(run, tmp_path, monkeypatch):
+    # Removing a layer that matters is said to change nothing.
+    monkeypatch.setattr("ramet.editing.promises._passing", lambda _: "exact")
+    monkeypatch.setattr("ramet.editing.promises._keeps_dtype", lambda *_: True)
+    out = tmp_path / "out.keras"
+    args = ("edit", "model.keras", out, "--remove", "relu1", "--prove")
+    told = run(*args, code=1)
+    assert "nothing was written (a promise is broken)" in told
+    assert not out.exists()
+    told = run(*args, "--json", code=1)
+    assert told["target"] is None
+    assert told["proof"]["whole"]["judgement"] == "broken"
+
+
 def test_answers_fit_80_columns(run, tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     names = {"conv1": "c" * 70, "head": f"head_{'x' * 90}"}

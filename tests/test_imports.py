@@ -121,7 +121,7 @@ def test_import_brings_in_little(first, tmp_path):
 
 PUBLIC = {
     *("clone", "clones", "clone_model", "trace", "verify", "diff", "show", "masks", "emit"),
-    *("merge", "chain", "rewrite", "run", "any_layer", "profile", "Graph", "RametError"),
+    *("merge", "chain", "rewrite", "run", "any_layer", "profile", "prove", "Graph", "RametError"),
 }
 """The names that users type; adding one is a decision."""
 

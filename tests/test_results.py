@@ -51,6 +51,7 @@ def told(request):
         "transfers": graph.transfer_report(),
         "explanation": ramet.rewrite(first, pattern, pattern, explain=True),
         "journal": graph.journal,
+        "proof": ramet.prove(graph),
     }
 
 
@@ -61,6 +62,7 @@ NAMED = {
     "transfers": ("head/kernel", "gru/gru_cell/kernel"),
     "explanation": ("head",),
     "journal": ("head", "lstm", "gru"),
+    "proof": ("head", "lstm", "gru"),
 }
 """Which layers each result names."""
 

@@ -239,6 +239,7 @@ VERBS: dict[str, Callable[[Hands], Right]] = {
         "name": "merged",
     },
     "profile": lambda h: {"model": h.model, "batch": 2, "time": False, "shapes": (6,)},
+    "prove": lambda h: {"graph": h.graph, "data": None, "rtol": None, "seed": 1},
     "rewrite": lambda h: {
         "model": h.model,
         "pattern": lambda x: layers.Dense(2)(x),
@@ -453,6 +454,10 @@ RESULTS: dict[str, tuple[Callable[[Hands], Any], dict[str, Right]]] = {
         lambda h: ramet.profile(h.first).against(ramet.profile(h.second)),
         {"table": {"depth": 1, "every": True}, "text": {"depth": 0, "every": False}},
     ),
+    "Proof": (
+        lambda _: results.Proof("net", (), results.Proven((), "", "exact", "kept"), "", "0", {}),
+        {"matches": {"model": small("first")}},
+    ),
     "Quantization": (lambda h: adapt.quantize(h.first, {"*": "int8"}, explain=True), {}),
     "Report": (_report, {"check": {"name": "structure"}}),
     "Source": (lambda h: ramet.emit(h.first, check=False), {}),
@@ -462,7 +467,7 @@ RESULTS: dict[str, tuple[Callable[[Hands], Any], dict[str, Right]]] = {
 
 PLAIN = (
     *("CallCost", "CastLayer", "Check", "Divergence", "Entry", "Fact"),
-    *("Finding", "Fold", "Miss", "QuantizedLayer", "TensorMask", "Transfer"),
+    *("Finding", "Fold", "Miss", "Proven", "QuantizedLayer", "TensorMask", "Transfer"),
     *("Group", "Member"),
 )
 """Parts of results: data without methods that take arguments."""

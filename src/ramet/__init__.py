@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # the same names as in `_HOMES`, for type checkers
     from ramet._emit import emit
     from ramet._masks import masks
     from ramet._profile import profile
+    from ramet._prove import prove
     from ramet._rewrite import any_layer, rewrite
     from ramet._run import run
     from ramet._show import show
@@ -40,6 +41,7 @@ __all__ = [
     "masks",
     "merge",
     "profile",
+    "prove",
     "rewrite",
     "run",
     "show",
@@ -64,6 +66,7 @@ _HOMES = {
     "masks": "ramet._masks",
     "merge": "ramet._combine",
     "profile": "ramet._profile",
+    "prove": "ramet._prove",
     "rewrite": "ramet._rewrite",
     "run": "ramet._run",
     "show": "ramet._show",
@@ -81,8 +84,8 @@ _EARLIER = {
     "ramet.graph": "Call Edit Journal Layer Ref Selection Spec",
     "ramet.results": """
         CallCost CastLayer Casting Check Checkup Diff Divergence Entry Explanation Fact Finding Fold
-        Folding MaskFlow Miss Profile ProfileComparison Quantization QuantizedLayer Report Source
-        TensorMask Transfer TransferReport
+        Folding MaskFlow Miss Profile ProfileComparison Proof Proven Quantization QuantizedLayer
+        Report Source TensorMask Transfer TransferReport
         Group Groups Member
     """,
 }

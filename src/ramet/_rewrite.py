@@ -14,7 +14,7 @@ from ramet.graph.data import Edit
 from ramet.graph.edits.draft import Draft
 from ramet.graph.edits.nested import edit_inside
 from ramet.graph.edits.splice import splice
-from ramet.graph.journal import with_entry, with_one_entry
+from ramet.graph.journal import with_entry, with_one_entry, without_stages
 from ramet.graph.match import Match, Matcher, Miss
 from ramet.graph.names import counted, listed
 from ramet.graph.tree import leaves
@@ -133,6 +133,8 @@ def rewrite(
                 tensors = {ask: moved.get(ref, ref) for ask, ref in match.tensors.items()}
                 match = dataclasses.replace(match, tensors=tensors)  # noqa: PLW2901 after the others
                 graph = _replaced(graph, models, wanted, match, new, moved, inferred)
+                if len(matches) > 1:
+                    graph = without_stages(before, graph)
     if explain:
         return Explanation(tuple(places), tuple(misses))
     if not places and not missing_ok:

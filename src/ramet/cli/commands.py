@@ -303,13 +303,18 @@ def edit(  # noqa: PLR0913 each is an option
         _Edits, typer.Option(metavar="GLOB:KEY=VALUE,...", help="Change arguments of layers.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing.")] = False,
+    prove: Annotated[
+        bool, typer.Option("--prove", help="Measure whether the edits keep their promises.")
+    ] = False,
     force: Force = False,
     common: Common,
 ) -> Answer:
     """Edit the graph of a model. Edits are applied in the order of the options.
 
     A layer is written as in Python, with literal arguments: it is parsed, not evaluated.
-    Layers that no edit touches keep their weights.
+    Layers that no edit touches keep their weights. With --prove, the models before and after each
+    edit are called on generated inputs; if a promise is broken, nothing is written. Exits with 1
+    if one is broken or could not be measured.
 
     Examples:
       ramet edit a.keras b.keras --replace 'relu*=keras.layers.PReLU()'
@@ -317,6 +322,7 @@ def edit(  # noqa: PLR0913 each is an option
       ramet edit a.keras b.keras --insert-after 'block2=layers.Dropout(0.1)'
       ramet edit a.keras b.keras --configure 'head:units=20,weights=grow'
       ramet edit a.keras --configure 'conv*:trainable=false' --dry-run
+      ramet edit a.keras b.keras --insert-after 'pool=layers.Dropout(0.2)' --prove
     """
     del replace, remove, insert_after, insert_before, rename, configure  # read in order below
     from ramet.errors import OptionError
@@ -335,10 +341,16 @@ def edit(  # noqa: PLR0913 each is an option
     graph = apply(verbs.trace(model), [Written(how, text) for how, text in edits])
     with working("building"):
         report = graph.transfer_report()
-    if target is not None and not dry_run:
+    proof = None
+    if prove:
+        with working("proving"):
+            proof = verbs.prove(graph)
+    is_broken = proof is not None and bool(proof.broken)
+    writes = target is not None and not dry_run and not is_broken
+    if target is not None and writes:
         with working(f"saving {target}"):
             save(graph.build(), target, force=force, sources=[source])
-    written = None if dry_run else str(target)
+    written = str(target) if writes else None
     data = {
         "source": str(source),
         "target": written,
@@ -347,9 +359,15 @@ def edit(  # noqa: PLR0913 each is an option
         "notes": [*graph.journal.notes],
         "weights": report.to_dict()["transfers"],
         "optimizer": report.optimizer,
+        "proof": None if proof is None else proof.to_dict(),
     }
-    last = "nothing was written (--dry-run)" if dry_run else f"written to {target}"
-    return Answer(f"{graph.journal}\n{report}\n{last}", data)
+    last = f"written to {target}"
+    if not writes:
+        why = "a promise is broken" if is_broken else "--dry-run"
+        last = f"nothing was written ({why})"
+    parts = [graph.journal, report, *([] if proof is None else [proof]), last]
+    code = DONE if proof is None or proof.ok else DIFFERENT
+    return Answer("\n".join(map(str, parts)), data, code)
 
 
 def _check_model_target(source: Path, target: Path, *, force: bool) -> None:

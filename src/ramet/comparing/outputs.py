@@ -191,6 +191,13 @@ def run_differences(
 ) -> Iterator[RunDifference]:
     """Yield differences in outputs, in the variables that calls update, and in losses."""
     yield from output_differences(first, second, differs, pairs)
+    yield from effect_differences(first, second, pairs, variables, differs)
+
+
+def effect_differences(
+    first: Results, second: Results, pairs: Pairs, variables: Variables, differs: Differs
+) -> Iterator[RunDifference]:
+    """Yield differences in the variables that calls update, and in losses."""
     yield from _updates(first, second, variables, differs)
     yield from _loss_differences(first, second, pairs, differs)
 

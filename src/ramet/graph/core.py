@@ -67,6 +67,8 @@ class Graph(Editable):
         calls = check_graph(self)
         object.__setattr__(self, "layers", MappingProxyType(dict(self.layers)))
         object.__setattr__(self, "calls", MappingProxyType(calls))
+        if self.journal.owner is None:
+            self.journal.owner = self
 
     def parts(self, which: str) -> dict[str, Any]:
         """Return a copy of the layers or calls that can be changed.
@@ -95,6 +97,8 @@ class Graph(Editable):
                 fields[name] = MappingProxyType(fields[name])
         for name, value in {**vars(self), **fields}.items():
             object.__setattr__(graph, name, value)
+        if graph.journal.owner is None:
+            graph.journal.owner = graph
         return graph
 
     def __eq__(self, other: object) -> bool:

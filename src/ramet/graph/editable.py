@@ -16,7 +16,7 @@ from ramet.graph.edits.remove import remove
 from ramet.graph.edits.rename import prefix, rename
 from ramet.graph.edits.replace import configure_layer, replace_layer
 from ramet.graph.edits.sharing import share, unshare
-from ramet.graph.journal import with_one_entry_for
+from ramet.graph.journal import with_one_entry_for, without_stages
 from ramet.graph.origin import Origin
 from ramet.graph.select import Selection, select
 from ramet.graph.tree import Tree
@@ -445,6 +445,8 @@ class Editable:
             raise OptionError(message)
         for place in places:
             graph = change(graph, place, new)
+            if len(places) > 1:
+                graph = without_stages(self._me, graph)
         return with_one_entry_for(self._me, graph, at)
 
     def transfer_report(self, *, weights: Weights = "copy") -> "TransferReport":

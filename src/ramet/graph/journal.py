@@ -1,5 +1,6 @@
 """The journal of a graph: its edits, and how they are added to it."""
 
+import weakref
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -9,6 +10,7 @@ from ramet._arguments import check_flag
 from ramet._words import weakest
 from ramet.graph.data import Call, Edit
 from ramet.graph.names import brief, counted, listed
+from ramet.graph.stages import Stage, Stages, with_stage
 from ramet.text.console import folded, terminal_width
 
 if TYPE_CHECKING:
@@ -30,6 +32,8 @@ class Journal(tuple[Edit, ...]):  # noqa: SLOT001 a tuple that carries more than
     """
 
     _notes: tuple[str, ...] = ()
+    _stages: Stages = ()
+    _owner: "weakref.ref[Graph] | None" = None
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -37,11 +41,36 @@ class Journal(tuple[Edit, ...]):  # noqa: SLOT001 a tuple that carries more than
         return self._notes
 
     @classmethod
-    def of(cls, edits: Iterable[Edit], notes: tuple[str, ...]) -> "Journal":
-        """Return a journal of edits, with notes on what follows from them."""
+    def of(cls, edits: Iterable[Edit], notes: tuple[str, ...], stages: Stages = ()) -> "Journal":
+        """Return a journal of edits, with notes on what follows from them.
+
+        Args:
+            edits: The edits.
+            notes: What else changes.
+            stages: What the graph was before each of them, as far as that is known.
+        """
         journal = cls(edits)
         journal._notes = notes
+        journal._stages = stages
         return journal
+
+    @property
+    def stages(self) -> Stages:
+        """What the graph was before each edit; `None` where that is not known."""
+        missing = len(self) - len(self._stages)
+        return (*self._stages, *(None,) * missing)
+
+    @property
+    def owner(self) -> "Graph | None":
+        """The graph whose journal it is, while that is in use."""
+        return None if self._owner is None else self._owner()
+
+    @owner.setter
+    def owner(self, graph: "Graph") -> None:
+        self._owner = weakref.ref(graph)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Journal.of, (tuple(self), self._notes)
 
     def text(self, *, full: bool = False) -> str:
         """Return one numbered line per edit, and what else building the graph changes.
@@ -130,10 +159,27 @@ def _numbered(journal: Journal, edit: Edit) -> str:
     return f"?, {edit}"
 
 
-def with_entry(graph: "Graph", edit: Edit) -> "Graph":
-    """Add an edit to a graph's journal, and renew the notes on what else building it changes."""
+def with_entry(graph: "Graph", edit: Edit, stage: Stage | None = None) -> "Graph":
+    """Add an edit to a graph's journal, and renew the notes on what else building it changes.
+
+    Args:
+        graph: The graph after the edit, still with the journal of the one before.
+        edit: The edit.
+        stage: The graph before the edit; by default that which owns the journal.
+    """
+    journal = graph.journal
+    if stage is None and journal.owner is not None:
+        stage = Stage(journal.owner)
     notes = () if graph.origin is None else graph.live_origin().remarks(graph)
-    return graph.changed(journal=Journal.of((*graph.journal, edit), notes))
+    stages = with_stage(journal.stages, stage)
+    return graph.changed(journal=Journal.of((*journal, edit), notes, stages))
+
+
+def without_stages(before: "Graph", after: "Graph") -> "Graph":
+    """Return an edited graph that does not keep those on the way to it from another."""
+    kept = before.journal.stages
+    journal = Journal.of(after.journal, after.journal.notes, kept)
+    return after.changed(journal=journal)
 
 
 def with_one_entry(before: "Graph", after: "Graph", text: str) -> "Graph":
@@ -146,7 +192,8 @@ def with_one_entry(before: "Graph", after: "Graph", text: str) -> "Graph":
         return after
     promise = weakest(edit.promise for edit in edits)
     entries = (*before.journal, Edit(text, edits, promise=promise))
-    return after.changed(journal=Journal.of(entries, after.journal.notes))
+    stages = with_stage(before.journal.stages, Stage(before))
+    return after.changed(journal=Journal.of(entries, after.journal.notes, stages))
 
 
 def with_one_entry_for(before: "Graph", after: "Graph", selection: "Selection") -> "Graph":

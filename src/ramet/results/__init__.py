@@ -11,6 +11,7 @@ from ramet.results.groups import Group, Groups, Member
 from ramet.results.masks import Finding, MaskFlow, TensorMask
 from ramet.results.profile import CallCost, Profile
 from ramet.results.profile_comparison import ProfileComparison
+from ramet.results.proof import Proof, Proven
 from ramet.results.quantization import Quantization, QuantizedLayer
 from ramet.results.report import Check, Report
 from ramet.results.source import Source
@@ -37,6 +38,8 @@ __all__ = [
     "Miss",
     "Profile",
     "ProfileComparison",
+    "Proof",
+    "Proven",
     "Quantization",
     "QuantizedLayer",
     "Report",

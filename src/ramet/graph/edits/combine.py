@@ -17,6 +17,7 @@ from ramet.graph.edits.resolve import TensorFunction
 from ramet.graph.edits.splice import put
 from ramet.graph.journal import Journal, with_entry
 from ramet.graph.names import counted, listed, prefixed, unique_name
+from ramet.graph.stages import Stage, Stages
 from ramet.graph.tree import Tree, map_tree
 from ramet.graph.walk import nested_models
 
@@ -46,7 +47,8 @@ def merge(graphs: Sequence["Graph"], inputs: str, outputs: Any, name: str | None
         ends = Ref([*joined.calls][-1])
     elif outputs is not None and not callable(outputs):
         ends = _chosen(outputs, names, [out for _, out in trees])
-    whole = joined.graph(graphs, starts, ends, name or "_".join(names))
+    stage = _stage(graphs, None if is_joined else _returned(graphs, names, outputs))
+    whole = joined.graph(stage, starts, ends, name or "_".join(names))
     is_function = callable(outputs) and not live.is_layer(outputs)
     return _joined_by(whole, outputs, edit) if is_function else whole
 
@@ -59,7 +61,8 @@ def _joined_by(graph: "Graph", function: Any, edit: Edit) -> "Graph":
     outputs, _ = put(draft, traced, (graph.outputs,), {})
     rest = iter(outputs)
     draft.outputs = map_tree(lambda _: next(rest), traced.outputs)
-    return draft.done()
+    journal = graph.journal
+    return draft.done().changed(journal=Journal.of(journal, journal.notes, journal.stages))
 
 
 def chain(graphs: Sequence["Graph"], name: str | None) -> "Graph":
@@ -83,7 +86,27 @@ def chain(graphs: Sequence["Graph"], name: str | None) -> "Graph":
             raise GraphError(message)
         joined.connect(dict(zip(starts_of_next, tensors, strict=True)))
         ends = map_tree(joined.current, outputs)
-    return joined.graph(graphs, starts, ends, name or "_".join(names))
+    last = _numbered(len(graphs) - 1, graphs[-1].outputs)
+    stage = _stage(graphs, last, in_turn=True)
+    return joined.graph(stage, starts, ends, name or "_".join(names))
+
+
+def _stage(graphs: Sequence["Graph"], ends: Tree, *, in_turn: bool = False) -> Stage:
+    return Stage(graphs[0], ends=ends, joined=tuple(graphs), in_turn=in_turn)
+
+
+def _returned(graphs: Sequence["Graph"], names: list[str], outputs: Any) -> Tree:
+    """Return what a merged graph returns, as numbers of graphs and of their outputs."""
+    trees = [_numbered(at, graph.outputs) for at, graph in enumerate(graphs)]
+    if outputs is not None:
+        return _chosen(outputs, names, trees)
+    return [ref for tree in trees for ref in flat(tree)]
+
+
+def _numbered(at: int, tree: Tree) -> Tree:
+    """Return the outputs of a graph as its number, and theirs in Keras's order."""
+    order = {ref: number for number, ref in reversed([*enumerate(flat(tree))])}
+    return map_tree(lambda ref: Ref(str(at), order[ref]), tree)
 
 
 def _promise(graphs: Sequence["Graph"]) -> Promise:
@@ -276,9 +299,11 @@ class _Joined:
             ref = self._instead[ref]
         return ref
 
-    def graph(self, graphs: Sequence["Graph"], inputs: Tree, outputs: Tree, name: str) -> "Graph":
+    def graph(self, stage: Stage, inputs: Tree, outputs: Tree, name: str) -> "Graph":
         """Return the joined graph."""
+        graphs = stage.joined
         entries = [entry for graph in graphs for entry in graph.journal]
+        stages = [each for graph in graphs for each in _stages_of(graph)]
         renamed = listed(self.renamed, separator="; ")
         text = "; ".join(filter(None, [self.edit.text, renamed]))
         edit = Edit.of_many(text, [self.edit.text, *self.renamed], self.edit.promise)
@@ -292,7 +317,7 @@ class _Joined:
             inputs=inputs,
             outputs=outputs,
             origin=origin,
-            journal=Journal(entries),
+            journal=Journal.of(entries, (), tuple(stages)),
         )
         draft = Draft(whole, edit)
         same = all(
@@ -303,7 +328,15 @@ class _Joined:
         draft.forget({ref.call for ref in self._instead})
         draft.outputs = map_tree(self.current, outputs)
         # A model inside several of the graphs was traced with each of them.
-        return with_entry(rebuilt(draft.done(), None, None, lambda inner: inner), edit)
+        return with_entry(rebuilt(draft.done(), None, None, lambda inner: inner), edit, stage)
+
+
+def _stages_of(graph: "Graph") -> Stages:
+    """Return the stages of a graph's journal, the last of which leads to the graph itself."""
+    stages = graph.journal.stages
+    if not stages or stages[-1] is None:
+        return stages
+    return (*stages[:-1], dataclasses.replace(stages[-1], after=graph))
 
 
 def _all_layers(layers: Iterable[Layer]) -> Iterator[Layer]:

@@ -14,6 +14,7 @@ from ramet.graph.journal import with_entry
 from ramet.graph.locate import check_place, find_ref
 from ramet.graph.names import did_you_mean, listed, shown, unique_name
 from ramet.graph.reach import pruned, unsettled_calls
+from ramet.graph.stages import Stage
 from ramet.graph.tree import Tree, leaves, map_tree
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ def extract(graph: "Graph", inputs: Tree, outputs: Tree, *, by_name: bool = Fals
     shown = {"inputs": inputs, "outputs": outputs}
     text = ", ".join(f"{k}={_names(v)}" for k, v in shown.items() if v is not None)
     _check_starts(inputs)
+    original = graph
     promise = _promise_of_part(graph, is_cut=inputs is not None)
     taps = Taps(graph)
     inputs, outputs = taps.refs(inputs, outputs)
@@ -40,12 +42,14 @@ def extract(graph: "Graph", inputs: Tree, outputs: Tree, *, by_name: bool = Fals
     edit = Edit(f"extract {text or 'everything'}", promise=promise)
     draft = Draft(graph, edit)
     draft.outputs = ends
+    starts: dict[Ref, Ref] = {}
     if inputs is not None:
-        _cut(graph, draft, inputs, by_name=by_name)
+        starts = _cut(graph, draft, inputs, by_name=by_name)
     part = pruned(dataclasses.replace(draft.done(), origin=graph.live_origin().part()))
     if inputs is None:
         part = _with_needed_inputs(part)
-    return with_entry(part, edit)
+        starts = {ref: ref for ref in leaves(part.inputs)}
+    return with_entry(part, edit, Stage(original, graph, starts, ends))
 
 
 def _promise_of_part(graph: "Graph", *, is_cut: bool) -> Promise:
@@ -118,11 +122,14 @@ def split(graph: "Graph", at: Tree) -> "tuple[Graph, Graph]":
     return extract(graph, None, dict(zip(names, tensors, strict=True))), tail
 
 
-def _cut(graph: "Graph", draft: Draft, inputs: Tree, *, by_name: bool) -> None:
+def _cut(graph: "Graph", draft: Draft, inputs: Tree, *, by_name: bool) -> dict[Ref, Ref]:
     """Replace tensors, and the masks that they carry, by new inputs.
 
     The calls before them are removed, with their derived masks: Keras derives them again from
     the masks of the new inputs.
+
+    Returns:
+        The tensors by the new inputs.
     """
     starts = map_tree(lambda name: find_ref(graph, name), inputs)
     keys = _keys(starts)
@@ -131,11 +138,12 @@ def _cut(graph: "Graph", draft: Draft, inputs: Tree, *, by_name: bool) -> None:
     below = _calls_below(graph, draft.outputs, keys.keys() | masked)
     taken = {layer for name in below if (layer := graph.calls[name].layer) is not None}
     mapping: dict[Ref, Ref] = {}
+    sources: dict[Ref, Ref] = {}
     masks: list[Ref] = []
     new: list[tuple[Layer, Call]] = []
     for ref, key in keys.items():
         if _is_input(graph, graph.calls[ref.call]):
-            mapping[ref] = ref
+            mapping[ref] = sources[ref] = ref
             continue
         if key in taken:
             message = (
@@ -150,9 +158,11 @@ def _cut(graph: "Graph", draft: Draft, inputs: Tree, *, by_name: bool) -> None:
             mask = Ref(_free_name(f"{name}_mask", taken))
             new.append(_new_input(graph, of_mask, mask.call, optional=True))
             mapping.setdefault(spec.mask, mask)
+            sources[mask] = spec.mask
             masks.append(mask)
         new.append(_new_input(graph, spec, name, mask=mask))
         mapping[ref] = Ref(name)
+        sources[Ref(name)] = ref
     draft.redirect({old: ref for old, ref in mapping.items() if old != ref})
     draft.forget(draft.calls.keys() - below)
     for layer, call in new:
@@ -165,6 +175,7 @@ def _cut(graph: "Graph", draft: Draft, inputs: Tree, *, by_name: bool) -> None:
     draft.inputs = tree
     if masks:
         draft.inputs = cast("dict[str, Any]", tree) | {mask.call: mask for mask in masks}
+    return sources
 
 
 def _keys(starts: Tree) -> dict[Ref, str | None]:

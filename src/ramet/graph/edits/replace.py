@@ -181,7 +181,7 @@ def configure_layer(graph: "Graph", path: str, changes: Mapping[str, Any], weigh
 def _promise_of_changes(
     graph: "Graph", old: Layer, changes: Mapping[str, Any], weights: str
 ) -> Promise:
-    if not changes or weights == "fresh":
+    if not changes or weights != "fit":
         return "changed"
     return graph.live_origin().promise_of_changes(old, changes)
 
