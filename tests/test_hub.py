@@ -45,3 +45,20 @@ def test_a_t5_gets_fresh_weights():
     again = ramet.clone(model, weights="fresh", seed=1)
     for first, second in zip(twin.get_weights(), again.get_weights(), strict=True):
         assert np.array_equal(first, second)
+
+
+def test_a_t5_trains_like_its_source():
+    """Two of its variables have one path, which confuses Keras on PyTorch."""
+    model = hub.models.T5Backbone(**{**SMALL, "num_layers": 2}, intermediate_dim=16)
+    tokens, mask = PROMPT["token_ids"], PROMPT["padding_mask"]
+    data = {f"{part}_token_ids": tokens for part in ("encoder", "decoder")}
+    data |= {f"{part}_padding_mask": mask for part in ("encoder", "decoder")}
+    targets = {name: np.zeros((1, 6, 8), "float32") for name in model.output}
+    model.compile("adam", dict.fromkeys(targets, "mse"))
+    model.fit(data, targets, verbose=0)
+    twin = ramet.clone(model)
+    for each in (model, twin):
+        keras.utils.set_random_seed(1)  # dropout draws from PyTorch's own generator
+        each.fit(data, targets, verbose=0)
+    for first, second in zip(model.get_weights(), twin.get_weights(), strict=True):
+        assert np.array_equal(first, second)
