@@ -516,6 +516,24 @@ def test_models_that_are_built_by_the_call_part_somewhere():
     assert not first.layers[1].built
 
 
+@pytest.mark.parametrize("at", ["norm", "inner/norm", "inner"])
+def test_a_frozen_normalization_trains_otherwise_as_was_asked_for(at):
+    start = keras.Input((4,))
+    inner = keras.Model(start, layers.BatchNormalization(name="norm")(start), name="inner")
+    x = keras.Input((4,))
+    before = layers.Dense(3, name="before")(x)
+    y = inner(layers.BatchNormalization(name="norm")(layers.Dense(4)(x)))
+    model = keras.Model(x, [before, y, layers.Dense(2, name="after")(y)])
+    graph = ramet.trace(model)
+    for edited in (graph.freeze(at), graph.configure(at, trainable=False)):
+        assert ramet.verify(model, edited).ok
+    built = graph.freeze(at).build()
+    built.get_layer("before").set_weights([np.ones((4, 3)), np.ones(3)])
+    for aspect in ("outputs", "training"):
+        (line,) = lines(ramet.verify(ramet.clone(built), graph.freeze(at)), aspect)
+        assert "output 'before'" in line
+
+
 def test_what_freeze_asked_for_is_expected():
     model = two_heads()
     report = ramet.verify(model, ramet.trace(model).freeze("trunk"))

@@ -354,7 +354,10 @@ class _Edited:
         comparison = self._comparison
         checks = [self._static(aspect) for aspect in ("structure", "sharing", "state")]
         runs = [comparison.run(training=training) for training in (False, True)]
-        checks += [self._run(result) for result in runs]
+        checks += [
+            self._run(result, training=training)
+            for training, result in zip((False, True), runs, strict=True)
+        ]
         untouched, divergence = self._untouched(runs[0])
         journal = "; ".join(map(str, self._graph.journal))
         expected = Check("expected", (), f"may differ: {journal}")
@@ -418,12 +421,12 @@ class _Edited:
         read = live_of(self._graph).graph
         return None if read is None else live_of(read).model
 
-    def _run(self, result: _Run) -> Check:
+    def _run(self, result: _Run, *, training: bool) -> Check:
         has_other_inputs = self._has_other_inputs()
         lines = tuple(
             difference.text
             for difference in result.differences
-            if not (has_other_inputs or self._reach.explains(difference))
+            if not (has_other_inputs or self._reach.explains(difference, training=training))
         )
         return _divided(result.check, lines)
 

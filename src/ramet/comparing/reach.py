@@ -8,7 +8,7 @@ from ramet.comparing.alignment.align import Alignment
 from ramet.comparing.alignment.nodes import Node
 from ramet.comparing.outputs import OutputPath, RunDifference, leaves_by_path
 from ramet.graph import Graph, Ref
-from ramet.graph.reach import unsettled_calls
+from ramet.graph.reach import retrained_calls, unsettled_calls
 from ramet.tracing.origin import live_of
 
 
@@ -24,20 +24,24 @@ class EditReach:
     """Which calls of the two models belong together."""
     calls: frozenset[str] = field(init=False)
     """Names of the calls at or below an edit."""
+    retrained: frozenset[str] = field(init=False)
+    """Names of the calls that edits reach in training: freezing changes nothing else."""
 
     def __post_init__(self) -> None:
         """Find the calls."""
         self.calls = frozenset(unsettled_calls(self.graph))
+        self.retrained = frozenset(retrained_calls(self.graph))
 
-    def explains(self, difference: RunDifference) -> bool:
+    def explains(self, difference: RunDifference, *, training: bool) -> bool:
         """Whether an edit reaches what the models compute otherwise."""
+        reached = self.retrained if training else self.calls
         if difference.output is not None:
-            return self._is_changed(difference.output)
+            return self._is_changed(difference.output, reached)
         if difference.owners is None:  # one of the models fails
-            return bool(self.calls)
+            return bool(reached)
         key = difference.owners[self.side].partition("/")[0]
         calls = {call.name for call in self.graph.calls.values() if call.layer == key}
-        if key not in self.graph.layers or calls & self.calls:
+        if key not in self.graph.layers or calls & reached:
             return True
         return self._is_called_more_or_less(difference.owners)
 
@@ -52,10 +56,10 @@ class EditReach:
         }
         return len(counts) > 1
 
-    def _is_changed(self, path: OutputPath) -> bool:
+    def _is_changed(self, path: OutputPath, reached: frozenset[str]) -> bool:
         """Whether an edit reaches an output, or made it another tensor."""
         ends = dict(leaves_by_path(self.graph.outputs))
-        if path not in ends or ends[path].call in self.calls:
+        if path not in ends or ends[path].call in reached:
             return True
         read = live_of(self.graph).graph
         if read is None:  # A part: its outputs are what the cut asked for.

@@ -2,9 +2,10 @@
 
 import dataclasses
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
-from ramet.graph.data import Call, Ref
+from ramet.graph.data import Call, Layer, Ref
 from ramet.graph.tree import leaves
 
 if TYPE_CHECKING:
@@ -88,13 +89,36 @@ def unsettled_calls(graph: "Graph") -> set[str]:
 
     Their specs are inferred again on build. Costs O(calls).
     """
-    unsettled: set[str] = set()
+    edited = {key for key, layer in graph.layers.items() if layer.edit is not None}
+    return _at_or_below(graph, edited)
+
+
+def retrained_calls(graph: "Graph") -> set[str]:
+    """Return the names of the calls that may compute otherwise in training.
+
+    These are the unsettled ones, those of layers that an edit froze or made trainable, or that
+    hold such layers, and those that depend on them: a frozen BatchNormalization uses its averages.
+    """
+    flagged = {
+        key for key, layer in graph.layers.items() if layer.edit is not None or _is_flagged(layer)
+    }
+    return _at_or_below(graph, flagged)
+
+
+def _is_flagged(layer: Layer) -> bool:
+    inside = () if layer.graph is None else layer.graph.walk()
+    layers = [layer, *(each for visit in inside for each in visit.graph.layers.values())]
+    return any(each.trainable is not None for each in layers)
+
+
+def _at_or_below(graph: "Graph", layers: AbstractSet[str]) -> set[str]:
+    """Return the names of the calls that are edited, or of some layers, and of those below."""
+    found: set[str] = set()
     for call in graph.calls.values():
-        layer = None if call.layer is None else graph.layers[call.layer]
-        edited = call.edit is not None or (layer is not None and layer.edit is not None)
-        if edited or any(ref.call in unsettled for ref in call.written_refs):
-            unsettled.add(call.name)
-    return unsettled
+        edited = call.edit is not None or call.layer in layers
+        if edited or any(ref.call in found for ref in call.written_refs):
+            found.add(call.name)
+    return found
 
 
 def pruned(graph: "Graph") -> "Graph":
