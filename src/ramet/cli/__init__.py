@@ -1,9 +1,9 @@
-"""The command line: `ramet clone|diff|verify|masks|show|emit|edit|fold|profile FILE...`.
+"""The command line: `ramet clone|diff|verify|masks|show|emit|edit|fold|profile|prune FILE...`.
 
-`commands`, `folding` and `profiles` have a function per command; `common` has what they share.
-`written_edits` and `written_layers` read edits and layers from options, `order` knows which
-option came first, `backend` and `custom` prepare Keras, and `remedies` turns Python advice
-into options.
+`commands`, `folding`, `profiles` and `pruning` have a function per command; `common` has what
+they share. `written_edits` and `written_layers` read edits and layers from options, `order`
+knows which option came first, `backend` and `custom` prepare Keras, and `remedies` turns Python
+advice into options.
 """
 
 import io
@@ -15,8 +15,9 @@ from typing import NoReturn
 from ramet.cli.commands import app
 from ramet.cli.folding import fold
 from ramet.cli.profiles import profile
+from ramet.cli.pruning import prune
 
-REGISTERED = (fold, profile)
+REGISTERED = (fold, profile, prune)
 """Commands in files of their own: importing them adds them to the app."""
 
 

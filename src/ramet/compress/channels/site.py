@@ -268,7 +268,9 @@ class Site:
 
     def lock_all(self, axes: Iterable[Axis] | None = None, reason: str = "") -> None:
         """Say why all channels that the layer is called on always stay."""
-        for axis in axes or [axis for tensor in self.tensors() for axis in tensor]:
+        if axes is None:
+            axes = [axis for tensor in self.tensors() for axis in tensor]
+        for axis in axes:
             self.lock(axis, reason)
 
     def lose(self, axis: Axis, reason: str) -> None:
@@ -330,6 +332,8 @@ def outputs_of(site: Site) -> Sequence[Tensor]:
     """Return the outputs of a call. Where no rule is certain, what it is called on always stays."""
     function = rule_for(type(site.layer))
     locked = f"how channels flow through {site.name} is not known"
+    if not is_of_keras(type(site.layer)):
+        locked += " (ramet.compress.channel_rule registers a rule)"
     if getattr(site.layer, "quantization_mode", None) is not None:
         function, locked = None, f"the weights of {site.name} are quantized"
     outputs = None if function is None else function(site)
@@ -338,8 +342,10 @@ def outputs_of(site: Site) -> Sequence[Tensor]:
         if all(_fits(tensor, shape) for tensor, shape in checked):
             return outputs[: len(site.shapes)] if site.shapes else outputs
     site.lock_all(reason=locked)
-    for tensor in outputs or ():
-        site.lock_all(tensor, locked)
+    flow = site.flow  # The rule may have said some things before it gave up.
+    weighed = [axis for weight in flow.weights.values() for axis, _ in weight.axes]
+    inside = [*flow.made.values(), *flow.sizes.values(), *weighed]
+    site.lock_all([*inside, *(axis for tensor in outputs or () for axis in tensor)], locked)
     return [fixed(shape) for shape in site.shapes]
 
 

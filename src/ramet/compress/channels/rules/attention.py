@@ -59,18 +59,18 @@ def _output(site: Site, query: Tensor) -> Axis | None:
     return out
 
 
-def _no_extras(site: Site) -> bool:
-    """Whether the query is a sequence of vectors, attended to along its only other axis."""
-    return len(site.tensor("query")) == 3 and not any(  # noqa: PLR2004 batch, steps, channels
-        "lora" in name for role in site.flow.shapes for name in role
-    )
+def _is_plain(site: Site) -> bool:
+    """Whether there are no adapters inside; axes of steps always stay."""
+    for tensor in site.tensors():
+        site.lock_all(tensor[1:-1], f"{site.name} takes it for steps")
+    return not any("lora" in name for role in site.flow.shapes for name in role)
 
 
 @rule("MultiHeadAttention")
 def multi_head(site: Site) -> Sequence[Tensor] | None:
     """Heads, and the widths of a key and of a value in each head."""
     layer = site.layer
-    if not _no_extras(site):
+    if not _is_plain(site):
         return None
     heads = site.make("heads", layer.num_heads)
     dims = site.make("key_dim", layer.key_dim), site.make("value_dim", layer.value_dim)
@@ -92,12 +92,13 @@ def grouped_query(site: Site) -> Sequence[Tensor] | None:
     """Heads of keys and values, each with some heads of the query."""
     layer = site.layer
     few, all_heads = layer.num_key_value_heads, layer.num_query_heads
-    if not _no_extras(site):
+    if not _is_plain(site):
         return None
     heads = site.make("heads", few)
     times, dim = site.make("repeats", all_heads // few), site.make("head_dim", layer.head_dim)
     site.lose(dim, f"{site.name} divides by the square root of the width of its heads")
     site.cross(heads, times, dim)
+    site.tie(site.tensor("query")[-1], site.tensor("value")[-1])  # Keras requires one width.
     site.lose(times, f"a masked query of {site.name} attends to all steps alike")
     query = axis_of(site.atoms.crossed(heads.label(), times.label()))
     outputs = _projections(site, (query, heads), (dim, dim))
@@ -120,6 +121,8 @@ def attention(site: Site) -> Sequence[Tensor] | None:
         return None
     query, value = tensors[0], tensors[1]
     key = tensors[2] if len(tensors) > 2 else value  # noqa: PLR2004 with keys
+    for tensor in (query, value, key):
+        site.lock_all(tensor[1:-1], f"{site.name} takes it for steps")
     site.tie(query[-1], key[-1])
     additive = any(cls.__name__ == "AdditiveAttention" for cls in type(site.layer).__mro__)
     if additive:

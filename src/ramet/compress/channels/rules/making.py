@@ -24,7 +24,8 @@ def dense(site: Site) -> Sequence[Tensor] | None:
     site.weight("lora_kernel_a", (seen[-1], "read"), (rank, "carried"))
     site.weight("lora_kernel_b", (rank, "carried"), (out, "made"))
     site.configure(units=out)
-    return _one(activated(site, (*seen[:-1], out), layer.activation))
+    before = site.all_nonzero(seen[:-1]) if layer.use_bias else seen[:-1]
+    return _one(activated(site, (*before, out), layer.activation))
 
 
 @rule("EinsumDense")
@@ -52,11 +53,9 @@ def einsum_dense(site: Site) -> Sequence[Tensor] | None:
     site.weight("bias", *biases)
     before = seen[: len(seen) - len(inputs)]
     out = (*before, *(axes[letter] for letter in result))
-    if any(letter in inputs and letter not in biased for letter in result) and biased:
-        # A bias along other axes does not keep the zeros along these.
-        lone = {letter for letter in result if letter in inputs and letter not in biased}
-        marked = [site.nonzero(axes[x]) if x in lone else axes[x] for x in result]
-        out = (*before, *marked)
+    if biased:  # A bias along some axes does not keep the zeros along others.
+        spared = [axes[letter] for letter in biased]
+        out = tuple(a if any(a is s for s in spared) else site.nonzero(a) for a in out)
     for letter in result:
         site.size(letter, axes[letter])
     site.configure_by(_einsum_shape(layer, result))

@@ -105,3 +105,12 @@ def prelu(site: Site) -> Sequence[Tensor]:
     ]
     site.weight("alpha", *axes)
     return [seen]
+
+
+@rule("LayerScale")
+def layer_scale(site: Site) -> Sequence[Tensor]:
+    """A factor for each channel: a layer of `keras.applications`."""
+    seen = site.tensor()
+    site.weight("gamma", (seen[-1], "carried"))
+    site.configure(projection_dim=seen[-1])
+    return [seen]

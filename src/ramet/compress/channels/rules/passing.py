@@ -8,7 +8,7 @@ from ramet.compress.channels.site import Axis, Site, Tensor, fixed, rule
 
 _KEEPING = (
     "ReLU LeakyReLU ELU Dropout BaseSpatialDropout AlphaDropout GaussianDropout GaussianNoise "
-    "ActivityRegularization Identity "
+    "ActivityRegularization Identity StochasticDepth "
     # Operations
     "Absolute Abs Arctan Arcsin Arcsinh Arctanh Cbrt Ceil Copy Expm1 Floor Log1p Negative Round "
     "Sign Sin Sinh Sqrt Square Tan Tanh Trunc NanToNum Erf ZerosLike Relu Relu6 Softsign "
@@ -65,7 +65,7 @@ def rescaling(site: Site) -> Sequence[Tensor] | None:
 def masking(site: Site) -> Sequence[Tensor]:
     """A step is masked if all of its channels have one value."""
     seen = site.tensor()
-    for axis in seen[2:]:
+    for axis in seen[1:]:
         site.lose(axis, f"{site.name} compares all channels")
     return [seen]
 
@@ -108,3 +108,21 @@ def spatial(site: Site) -> Sequence[Tensor]:
 def input_layer(site: Site) -> Sequence[Tensor]:
     """What a model is called on stays."""
     return [fixed(shape) for shape in site.shapes]
+
+
+@rule("Cumsum", "Cumprod")
+def cumulative(site: Site) -> Sequence[Tensor] | None:
+    """Sums along an axis, of which no part can be removed."""
+    seen, along = site.tensor(), site.layer.axis
+    if along is None:
+        return None
+    site.lock(seen[along], f"{site.name} adds it up")
+    return [seen]
+
+
+@rule("Normalize")
+def normalize(site: Site) -> Sequence[Tensor]:
+    """Zeros add nothing to a norm."""
+    seen = site.tensor()
+    site.read(seen[site.layer.axis])
+    return [seen]

@@ -87,6 +87,7 @@ def rnn(site: Site) -> Sequence[Tensor] | None:
     """A cell for every step."""
     layer = site.layer
     seen = site.tensor("sequences") if "sequences" in site.reads else site.tensor()
+    site.lock(seen[1], f"{site.name} takes it for steps")
     is_flat = {cls.__name__ for cls in type(layer).__mro__} & {"LSTM", "GRU", "SimpleRNN"}
     cell = site.inside("cell", {"inputs": (seen[0], *seen[2:])}, steps=() if is_flat else ("cell",))
     states = outputs_of(cell)
@@ -138,6 +139,7 @@ def bidirectional(site: Site) -> Sequence[Tensor] | None:
 def time_distributed(site: Site) -> Sequence[Tensor] | None:
     """A layer for every step."""
     seen = site.tensor()
+    site.lock(seen[1], f"{site.name} takes it for steps")
     reads = {"inputs": (seen[0], *seen[2:])}
     shapes = [(shape[0], *shape[2:]) for shape in site.shapes]
     outputs = outputs_of(site.inside("layer", reads, shapes, steps=("layer",)))

@@ -1,0 +1,88 @@
+"""`ramet prune`: a file with fewer channels."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import ramet as verbs
+from ramet.cli.commands import File, app
+from ramet.cli.common import Answer, Common, Force, command
+from ramet.cli.terminal import working
+
+
+@command(app)
+def prune(  # noqa: PLR0913 each is an option
+    source: File,
+    target: Annotated[Path | None, typer.Argument(help="The .keras file to write.")] = None,
+    *,
+    ratio: Annotated[float | None, typer.Option(help="Part of the channels to remove.")] = None,
+    macs: Annotated[
+        float | None, typer.Option(help="Part of the multiply-accumulates that is left at most.")
+    ] = None,
+    params: Annotated[
+        float | None, typer.Option(help="Part of the weights that is left at most.")
+    ] = None,
+    by: Annotated[
+        str, typer.Option(help="How much a channel matters: l1, l2, bn, lamp, fpgm or random.")
+    ] = "l2",
+    scope: Annotated[
+        str, typer.Option(help="What is compared: local, global or isomorphic groups.")
+    ] = "local",
+    keep: Annotated[
+        list[str] | None, typer.Option(metavar="GLOB", help="Groups that stay. Repeatable.")
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="GLOB", help="All other groups stay. Repeatable.")
+    ] = None,
+    round_to: Annotated[int, typer.Option(help="Groups keep a multiple of so many.")] = 1,
+    max_ratio: Annotated[float, typer.Option(help="Part that one group may lose at most.")] = 1.0,
+    steps: Annotated[int, typer.Option(help="Steps, with new scores in each.")] = 1,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing.")] = False,
+    force: Force = False,
+    common: Common,
+) -> Answer:
+    """Remove the channels that matter least, wherever they are made and read.
+
+    The table lists the groups of channels that stand or fall together. Inputs and outputs of the
+    model stay as they are.
+
+    Examples:
+      ramet prune model.keras --dry-run
+      ramet prune model.keras smaller.keras --ratio 0.5
+      ramet prune model.keras smaller.keras --macs 0.5 --scope global --round-to 8
+    """
+    from ramet.errors import OptionError
+    from ramet.files import check_target, save
+
+    if target is None and not dry_run:
+        raise OptionError("there is no file to write; name one, or use --dry-run")
+    if target is not None and not dry_run:
+        check_target(target, suffixes=(".keras",), force=force, sources=[source])
+    model = common.load(source)
+    listing = verbs.compress.groups(model)
+    options: dict[str, Any] = {"ratio": ratio, "macs": macs, "params": params}
+    if dry_run and all(value is None for value in options.values()):
+        return Answer(str(listing), {"source": str(source), "dry_run": True, **listing.to_dict()})
+    options |= {"by": by, "scope": scope, "keep": keep or (), "only": only or ()}
+    options |= {"round_to": round_to, "max_ratio": max_ratio, "steps": steps}
+    with working("pruning"):
+        graph = verbs.compress.prune(model, **options)
+        before, after = verbs.profile(model), verbs.profile(graph)
+    if target is not None and not dry_run:
+        with working(f"saving {target}"):
+            save(graph.build(), target, force=force, sources=[source])
+    data = {
+        "source": str(source),
+        "target": None if dry_run else str(target),
+        "dry_run": dry_run,
+        "journal": [entry.to_dict() for entry in graph.journal],
+        "macs": [before.macs, after.macs],
+        "params": [before.params, after.params],
+        **listing.to_dict(),
+    }
+    left = (
+        f"MACs: {before.macs:,} → {after.macs:,}; parameters: {before.params:,} → {after.params:,}"
+    )
+    last = "nothing was written (--dry-run)" if dry_run else f"written to {target}"
+    return Answer(f"{listing}\n{graph.journal.text(full=True)}\n{left}\n{last}", data)

@@ -1,0 +1,67 @@
+"""`ramet prune` on files."""
+
+import json
+
+import keras
+import pytest
+from keras import layers
+from typer.testing import CliRunner
+
+from ramet.cli import app
+from ramet.files import load
+
+pytestmark = pytest.mark.one_backend
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("prune")
+    x = keras.Input((6,), name="x")
+    y = layers.Dense(8, activation="relu", name="hidden")(x)
+    keras.Model(x, layers.Dense(2, name="head")(y), name="net").save(folder / "model.keras")
+    return folder
+
+
+@pytest.fixture
+def run(folder, monkeypatch):
+    """Runs a command in the folder of the model and checks how it ends."""
+    monkeypatch.chdir(folder)
+
+    def run(*args, code=0):
+        result = CliRunner().invoke(app, ["prune", *map(str, args)])
+        assert result.exit_code == code, result.output
+        return result.output
+
+    return run
+
+
+def test_a_file_is_pruned(run, tmp_path):
+    target = tmp_path / "smaller.keras"
+    text = run("model.keras", target, "--ratio", 0.5)
+    assert "prune 'hidden': 8 → 4 channels [changed]" in text
+    assert "MACs: 64 → 32; parameters: 74 → 38" in text
+    assert f"written to {target}" in text
+    assert load(target).get_layer("hidden").units == 4
+    data = json.loads(run("model.keras", target, "--params", 0.7, "--force", "--json"))
+    assert data["params"][1] <= 0.7 * 74
+
+
+def test_a_dry_run_lists_the_groups(run, folder):
+    before = {*folder.iterdir()}
+    assert "hidden" in run("model.keras", "--dry-run")
+    assert "nothing was written" in run("model.keras", "--dry-run", "--ratio", 0.5)
+    assert {*folder.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["model.keras"], "there is no file to write; name one, or use --dry-run"),
+        (["model.keras", "x.keras"], "pass one of"),
+        (["model.keras", "x.keras", "--ratio", "2"], "must be a number between 0 and 1, got 2.0"),
+        (["model.keras", "x.keras", "--ratio", ".5", "--only", "none"], "'none' is in no group"),
+        (["model.keras", "x.keras", "--ratio", ".5", "--by", "obd"], "needs data"),
+    ],
+)
+def test_errors(run, args, message):
+    assert message in run(*args, code=2).replace("\n", " ")
