@@ -45,6 +45,9 @@ def test_published_figures():
     assert (resnet.macs, resnet.params) == (3_857_973_248, 25_636_712)
     mobile = ramet.profile(without_values(lambda: apps.MobileNetV2(weights=None)))
     assert (mobile.macs, mobile.params) == (300_774_272, 3_538_984)
+    convnext = ramet.profile(without_values(lambda: apps.ConvNeXtTiny(weights=None)))
+    assert convnext.ok
+    assert round(convnext.macs / 1e9, 2) == 4.46  # 4.5 G
 
 
 @pytest.mark.sampled

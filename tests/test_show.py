@@ -256,7 +256,7 @@ def test_costs_in_a_picture(tmp_path):
     assert "Functi… · 1.87 k MACs (59.1 %)" in texts_of(path)
     assert "#ee7d2b" in path.read_text(encoding="utf-8")
     ramet.show(matcher(), to=path, cost="params")
-    assert "Embedding · 160 params (36.2 %)" in texts_of(path)
+    assert "Embeddi… · 160 params (36.2 %)" in texts_of(path)
     ramet.show(matcher(), to=path, cost="memory")
     assert "Embedding · 288 bytes (" in str(texts_of(path))
     ramet.show(matcher(), to=path, cost=ramet.profile(matcher(), batch=2, time=True))

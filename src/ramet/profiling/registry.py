@@ -74,8 +74,9 @@ _AnyRule = TypeVar("_AnyRule", bound=Rule)
 
 _LAYERS: dict[type, Rule] = {}
 """Rules by class of layer or operation, where `counts` registered them."""
-_OPERATIONS: dict[str, Rule] = {}
-"""Rules for Keras's own operations, by the names of their classes, which are private."""
+_PRIVATE: dict[str, Rule] = {}
+"""Rules for Keras's own operations, by the names of their classes, which are private, and for
+layers that are."""
 
 
 def counts(*classes: type) -> Callable[[_AnyRule], _AnyRule]:
@@ -133,10 +134,10 @@ def counts_layers(*names: str) -> Callable[[_AnyRule], _AnyRule]:
 
 
 def counts_operations(*names: str) -> Callable[[_AnyRule], _AnyRule]:
-    """Register a rule for Keras's own operations, by the names of their classes."""
+    """Register a rule for Keras's own operations and private layers, by names of classes."""
 
     def registered(rule: _AnyRule) -> _AnyRule:
-        _OPERATIONS.update(dict.fromkeys(names, rule))
+        _PRIVATE.update(dict.fromkeys(names, rule))
         return rule
 
     return registered
@@ -146,8 +147,8 @@ def rule_of(cls: type) -> Rule | None:
     """Return the rule for a class; `None` if there is none, or user code overrides `call`."""
     for base in cls.__mro__:
         rule = _LAYERS.get(base)
-        if rule is None and is_of_keras(base) and not issubclass(base, keras.Layer):
-            rule = _OPERATIONS.get(base.__name__)
+        if rule is None and is_of_keras(base):
+            rule = _PRIVATE.get(base.__name__)
         if rule is not None:
             return rule
         if "call" in vars(base) and not is_of_keras(base):

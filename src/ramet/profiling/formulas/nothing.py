@@ -59,4 +59,4 @@ OPERATIONS = """
 """
 
 counts_layers(*LAYERS.split())(nothing)
-counts_operations(*OPERATIONS.split())(nothing)
+counts_operations(*OPERATIONS.split(), "LayerScale")(nothing)  # a private layer of ConvNeXt
