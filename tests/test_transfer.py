@@ -531,7 +531,8 @@ def test_slots_of_an_unknown_kind_are_not_guessed():
     class Odd(keras.optimizers.SGD):
         def build(self, variables):
             super().build(variables)
-            self.by_path = {v.path: self.add_variable_from_reference(v, "odd") for v in variables}
+            odd = [(v.path, self.add_variable_from_reference(v, "odd")) for v in variables]
+            self.by_length = {len(path): slot for path, slot in odd}
 
     model, _ = trained(Odd(0.01))
     graph = ramet.trace(model).rename({"head": "top"})

@@ -292,6 +292,21 @@ COMPRESS: dict[str, Callable[[Hands], Right]] = {
 }
 
 ADAPT: dict[str, Callable[[Hands], Right]] = {
+    "sensitivity": lambda h: {
+        "model": h.first,
+        "data": np.ones((1, 4), "float32"),
+        "how": ["int8"],
+        "at": "first_dense",
+    },
+    "taps": lambda h: {
+        "teacher": h.first,
+        "student": h.second,
+        "pairs": {"first_dense": "second_dense"},
+        "project": True,
+        "losses": "mse",
+        "weights": [1.0],
+        "name": "both",
+    },
     "cast": lambda h: {
         "model": h.model,
         "at": "head",
@@ -460,6 +475,10 @@ RESULTS: dict[str, tuple[Callable[[Hands], Any], dict[str, Right]]] = {
     ),
     "Quantization": (lambda h: adapt.quantize(h.first, {"*": "int8"}, explain=True), {}),
     "Report": (_report, {"check": {"name": "structure"}}),
+    "Sensitivity": (
+        lambda h: adapt.sensitivity(h.first, how=["int8"]),
+        {"above": {"limit": 0.1, "how": "int8"}},
+    ),
     "Source": (lambda h: ramet.emit(h.first, check=False), {}),
     "TransferReport": (lambda h: h.graph.transfer_report(), {"of": {"status": "kept"}}),
 }
@@ -467,7 +486,8 @@ RESULTS: dict[str, tuple[Callable[[Hands], Any], dict[str, Right]]] = {
 
 PLAIN = (
     *("CallCost", "CastLayer", "Check", "Divergence", "Entry", "Fact"),
-    *("Finding", "Fold", "Miss", "Proven", "QuantizedLayer", "TensorMask", "Transfer"),
+    *("Finding", "Fold", "LayerSensitivity", "Miss", "Proven"),
+    *("QuantizedLayer", "TensorMask", "Transfer"),
     *("Group", "Member"),
 )
 """Parts of results: data without methods that take arguments."""
@@ -481,6 +501,13 @@ def returning(value: Any) -> Callable[..., Any]:
 
 INSIDE: dict[str, list[tuple[str, Callable[[Any], Any]]]] = {
     "adapt.cast": [("at", lambda v: [v]), ("keep", lambda v: ["head", v])],
+    "adapt.sensitivity": [("how", lambda v: [v]), ("at", lambda v: [v])],
+    "adapt.taps": [
+        ("pairs", lambda v: {"first_dense": v}),
+        ("pairs", lambda v: {v: "second_dense"} if isinstance(v, (str, int, float, type)) else v),
+        ("losses", lambda v: [v]),
+        ("weights", lambda v: [v]),
+    ],
     "adapt.quantize": [
         ("at", lambda v: {"head": v}),
         ("at", lambda v: {v: "int8"} if isinstance(v, (str, int, float, type)) else v),

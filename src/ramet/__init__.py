@@ -84,9 +84,9 @@ _EARLIER = {
     "ramet.graph": "Call Edit Journal Layer Ref Selection Spec",
     "ramet.results": """
         CallCost CastLayer Casting Check Checkup Diff Divergence Entry Explanation Fact Finding Fold
-        Folding MaskFlow Miss Profile ProfileComparison Proof Proven Quantization QuantizedLayer
-        Report Source TensorMask Transfer TransferReport
-        Group Groups Member
+        Folding Group Groups LayerSensitivity MaskFlow Member Miss Profile ProfileComparison Proof
+        Proven Quantization QuantizedLayer Report Sensitivity Source TensorMask Transfer
+        TransferReport
     """,
 }
 """Names of public modules that can be imported from here too, as most of them once were."""

@@ -8,7 +8,11 @@ from ramet.adapt._cast import cast
 from ramet.adapt._lora import lora
 from ramet.adapt._merge import merge, remove, unmerge
 from ramet.adapt._quantize import quantize
+from ramet.adapt._sensitivity import sensitivity
+from ramet.adapt._taps import taps
 from ramet.adapt._use import use
+from ramet.adapt.distilling.losses import TapLoss
+from ramet.adapt.distilling.teacher import Teacher
 from ramet.adapt.quantizing.convolutions import (
     Int8Conv1D,
     Int8Conv1DTranspose,
@@ -29,11 +33,15 @@ __all__ = [
     "Int8Conv3DTranspose",
     "Int8DepthwiseConv1D",
     "Int8DepthwiseConv2D",
+    "TapLoss",
+    "Teacher",
     "cast",
     "lora",
     "merge",
     "quantize",
     "remove",
+    "sensitivity",
+    "taps",
     "unmerge",
     "use",
 ]

@@ -1,9 +1,9 @@
-"""The command line: `ramet clone|diff|verify|masks|show|emit|edit|fold|profile|prune FILE...`.
+"""The command line: `ramet clone|diff|verify|masks|show|emit|edit FILE...`, and more commands.
 
-`commands`, `folding`, `profiles` and `pruning` have a function per command; `common` has what
-they share. `written_edits` and `written_layers` read edits and layers from options, `order`
-knows which option came first, `backend` and `custom` prepare Keras, and `remedies` turns Python
-advice into options.
+`commands` has a function per command, and so have `folding`, `precision`, `profiles` and
+`pruning`; `common` has what they share. `written_edits` and `written_layers` read edits and
+layers from options, `order` knows which option came first, `backend` and `custom` prepare Keras,
+and `remedies` turns Python advice into options.
 """
 
 import io
@@ -14,10 +14,11 @@ from typing import NoReturn
 
 from ramet.cli.commands import app
 from ramet.cli.folding import fold
+from ramet.cli.precision import cast, quantize
 from ramet.cli.profiles import profile
 from ramet.cli.pruning import prune
 
-REGISTERED = (fold, profile, prune)
+REGISTERED = (cast, fold, profile, prune, quantize)
 """Commands in files of their own: importing them adds them to the app."""
 
 

@@ -100,7 +100,10 @@ def _of_optimizer(optimizer: Any, parts: list[Part], named: Sequence[Named]) -> 
     Its slots belong to variables, and are compared as such.
     """
     keys: dict[Any, str | None] = {id(variable): name for name, variable in named}
-    slots = {id(each) for each in slots_of(optimizer).values() if _are_known(each, keys)}
+    held = {name: vars(optimizer)[name] for name in slots_of(optimizer)}
+    slots = {
+        id(each) for each in held.values() if isinstance(each, list) and _are_known(each, keys)
+    }
     for name, variable in named:
         if isinstance(variable, keras.Variable):
             keys[internals.variable_key(optimizer, variable)] = name

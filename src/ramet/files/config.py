@@ -48,7 +48,8 @@ class Named:
     @property
     def own(self) -> bool:
         """Whether it says that it is a layer of ramet's own, such as `Int8Conv2D`."""
-        return self.module == "ramet.adapt" and self.registered == f"ramet>{self.name}"
+        room = (self.module or "").partition(".")[0]
+        return room == "ramet" and self.registered == f"ramet>{self.name}"
 
     @property
     def foreign(self) -> bool:

@@ -14,6 +14,7 @@ from ramet.results.profile_comparison import ProfileComparison
 from ramet.results.proof import Proof, Proven
 from ramet.results.quantization import Quantization, QuantizedLayer
 from ramet.results.report import Check, Report
+from ramet.results.sensitivity import LayerSensitivity, Sensitivity
 from ramet.results.source import Source
 from ramet.results.transfer import Transfer, TransferReport
 
@@ -33,6 +34,7 @@ __all__ = [
     "Folding",
     "Group",
     "Groups",
+    "LayerSensitivity",
     "MaskFlow",
     "Member",
     "Miss",
@@ -43,6 +45,7 @@ __all__ = [
     "Quantization",
     "QuantizedLayer",
     "Report",
+    "Sensitivity",
     "Source",
     "TensorMask",
     "Transfer",

@@ -14,7 +14,7 @@ MODES = ("int8", "int4", "float8")
 """The ways to quantize a layer."""
 
 CALIBRATED = ("gptq", "awq")
-"""Those that need data."""
+"""Those of Keras that need data, and are refused."""
 
 DENSE = (layers.Dense, layers.EinsumDense)
 """Classes that Keras quantizes in every mode."""
@@ -50,8 +50,6 @@ def _reason_against_mode(layer: Layer, mode: str) -> str | None:
         reason = f"Keras quantizes {layer.kind} to int8 and int4 only"
     elif cls not in INT8_CLASSES and mode == "int8" and policy.compute_dtype == "float16":
         reason = "Keras's int8 does not work in float16; cast it to bfloat16 first"
-    elif mode in CALIBRATED and len(layer.origin.kernel.shape) != len(("rows", "columns")):
-        reason = f"{mode} needs a kernel that is one matrix"
     return reason
 
 
@@ -102,8 +100,6 @@ def quantized_policy(mode: str, source: str) -> Any:
         mode: How.
         source: The name of the policy before.
     """
-    if mode in CALIBRATED:
-        return keras.dtype_policies.get(f"{mode}/4/-1_from_{source}")
     with internals.untouched_names(), internals.untouched_randomness():
         probe = layers.Dense(1, dtype=source)
         probe.build((1, 1))

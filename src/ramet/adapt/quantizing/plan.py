@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from ramet._arguments import check_word, shown
 from ramet.adapt._choosing import chosen, chosen_by_any
-from ramet.adapt.quantizing.modes import MODES, has_kernel, reason_against
+from ramet.adapt.quantizing.modes import CALIBRATED, MODES, has_kernel, reason_against
 from ramet.errors import GraphError, OptionError
 from ramet.graph import Graph, Layer
 from ramet.graph.names import listed
@@ -65,6 +65,12 @@ def _checked(at: Any) -> Mapping[Any, str]:
         raise OptionError(message)
     for pattern, mode in at.items():
         what = f"mode for {shown(getattr(pattern, 'pattern', pattern))}"
+        if isinstance(cast("Any", mode), str) and mode in CALIBRATED:
+            message = (
+                f"{what} cannot be '{mode}': Keras calibrates only models that say themselves of "
+                "which blocks they are made, and else rounds without a word; use 'int4'"
+            )
+            raise OptionError(message)
         check_word(mode, what, MODES)
     return at
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import keras
 import numpy as np
@@ -77,18 +77,38 @@ def numbers_of(optimizer: Any) -> dict[str, Any]:
 
 
 def slots_of(optimizer: Any) -> dict[str, list[Any]]:
-    """Return the lists with one slot, or none, for each variable that is trained."""
-    count = len(internals.optimizer_targets(optimizer))
-    targets = {id(variable) for variable in internals.optimizer_targets(optimizer)}
-    return {
-        name: value
-        for name, value in vars(optimizer).items()
-        if isinstance(value, list)
-        and len(value) == count
-        and all(slot is None or isinstance(slot, keras.Variable) for slot in value)
-        and any(slot is not None and id(slot) not in targets for slot in value)
-        and name not in internals.OPTIMIZER_RECORDS
-    }
+    """Return the lists with one slot, or none, for each variable that is trained.
+
+    A dict of slots by the paths of their variables, or by their ids, counts as such a list.
+    """
+    trained = internals.optimizer_targets(optimizer)
+    targets = {id(variable) for variable in trained}
+    held: dict[str, list[Any]] = {}
+    for name, value in vars(optimizer).items():
+        slots = _in_order(value, trained) if isinstance(value, Mapping) else value
+        if (
+            isinstance(slots, list)
+            and len(cast("list[Any]", slots)) == len(trained)
+            and all(slot is None or isinstance(slot, keras.Variable) for slot in slots)
+            and any(slot is not None and id(slot) not in targets for slot in slots)
+            and name not in internals.OPTIMIZER_RECORDS
+        ):
+            held[name] = slots
+    return held
+
+
+def _in_order(held: Mapping[Any, Any], trained: list[Any]) -> list[Any] | None:
+    """Return slots in the order of the variables that they belong to; `None` if that is unclear."""
+    places = {variable.path: index for index, variable in enumerate(trained)}
+    if len(places) < len(trained):
+        return None
+    known: dict[Any, int] = places | {id(each): index for index, each in enumerate(trained)}
+    slots: list[Any] = [None] * len(trained)
+    for key, slot in held.items():
+        if key not in known or slots[known[key]] is not None:
+            return None
+        slots[known[key]] = slot
+    return slots
 
 
 def is_known(optimizer: Any) -> bool:
@@ -112,8 +132,12 @@ def _carry_lists(old: Any, new: Any, heirs: Mapping[int, Heir], count: _Count) -
     places = {id(v): i for i, v in enumerate(internals.optimizer_targets(new))}
     olds = internals.optimizer_targets(old)
     targets = [(each, heirs.get(id(each))) for each in olds]
+    places_of = slots_of(new)
     for name, slots in slots_of(old).items():
-        new_slots: list[Any] = vars(new)[name]
+        if name not in places_of:
+            count.dropped += sum(slot is not None for slot in slots)
+            continue
+        new_slots = places_of[name]
         carried = 0
         if name == internals.MOVING_AVERAGES:
             _start_averages(new, new_slots)

@@ -33,6 +33,11 @@ class Draft:
         self._removed: set[str] = set()
         self._orphans = False
 
+    @property
+    def graph(self) -> "Graph":
+        """The graph before the edit."""
+        return self._graph
+
     def done(self) -> "Graph":
         """Return the checked graph, without layers that are not called any more."""
         calls = self.calls

@@ -1,0 +1,1 @@
+"""A teacher beside its student: tapped tensors, projections between them, and losses."""

@@ -1,0 +1,54 @@
+"""`ramet quantize` and `ramet cast` on files."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import keras
+import pytest
+from keras import layers
+from typer.testing import CliRunner
+
+from ramet.cli import app
+
+pytestmark = pytest.mark.one_backend
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    x = keras.Input((6,), name="x")
+    y = layers.Dense(8, name="ffn")(x)
+    model = keras.Model(x, layers.Dense(2, name="head")(layers.Dense(4, name="mid")(y)))
+    path = tmp_path / "model.keras"
+    model.save(path)
+    return path
+
+
+def run(*arguments: Any) -> Any:
+    return CliRunner().invoke(app, [str(each) for each in arguments])
+
+
+def test_quantize(file: Path, tmp_path: Path) -> None:
+    new = tmp_path / "small.keras"
+    options = ("--at", "ffn*=int4", "--at", "*=int8", "--skip", "head")
+    done = run("quantize", file, new, *options)
+    assert done.exit_code == 0, done.output
+    assert "2 layers quantized" in done.output
+    modes = {layer.name: layer.quantization_mode for layer in keras.models.load_model(new).layers}
+    assert modes == {"x": None, "ffn": "int4", "mid": "int8", "head": None}
+    dry = run("quantize", file, *options, "--dry-run", "--json")
+    assert json.loads(dry.output)["layers"][0]["path"] == "ffn"
+    assert run("quantize", file, new, "--at", "ffn").exit_code == 2
+    assert run("quantize", file, "--at", "*=int8").exit_code == 2
+    assert run("quantize", file, tmp_path / "no.keras", "--at", "no=int8").exit_code == 2
+    assert not (tmp_path / "no.keras").exists()
+
+
+def test_cast(file: Path, tmp_path: Path) -> None:
+    new = tmp_path / "half.keras"
+    done = run("cast", file, new, "--at", "*", "--dtype", "bfloat16", "--keep", "head")
+    assert done.exit_code == 0, done.output
+    assert "2 layers cast" in done.output
+    kinds = {layer.name: layer.dtype_policy.name for layer in keras.models.load_model(new).layers}
+    assert (kinds["ffn"], kinds["head"]) == ("bfloat16", "float32")
+    assert run("cast", file, new, "--at", "*", "--dtype", "half", "--force").exit_code == 2
