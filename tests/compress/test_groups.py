@@ -111,6 +111,19 @@ def spatial() -> keras.Model:
     return keras.Model(video, layers.Conv2D(1, 3, name="head")(x))
 
 
+def mixing() -> keras.Model:
+    """Constants, a second axis of channels, and layers that Keras requires to be of one width."""
+    image = keras.Input((8, 8, 3))
+    x = layers.Reshape((4, 12))(layers.Conv2D(12, 4, strides=4, name="patches")(image))
+    x = x * np.arange(1, 13, dtype="float32")
+    y = layers.Permute((2, 1))(layers.Dense(10, name="wide")(x))
+    y = layers.Permute((2, 1))(layers.Dense(4, use_bias=False, name="across")(y))
+    y = layers.Dense(12, name="narrow")(y)
+    x = layers.GroupQueryAttention(4, 4, 2, name="attention")(x, y)
+    x = x + np.ones((1, 4, 12), "float32")
+    return keras.Model(image, layers.Dense(2, name="head")(x))
+
+
 def decoding() -> keras.Model:
     steps = keras.Input((6, 8))
     seen, h, c = layers.LSTM(5, return_sequences=True, return_state=True, name="encoder")(steps)
@@ -159,6 +172,7 @@ MODELS: dict[str, tuple[Callable[[], keras.Model], dict[str, str]]] = {
     "nested": (nested, {"tower": "exact", "inner/inside": "exact"}),
     "tied": (tied, {"words": "exact", "up": "exact"}),
     "spatial": (spatial, {"film": "exact", "up": "exact"}),
+    "mixing": (mixing, {"patches": "lossy", "wide": "exact", "attention:heads": "exact"}),
     "decoding": (decoding, {"encoder": "exact", "a": "exact", "heads:d": "exact"}),
 }
 
@@ -218,6 +232,22 @@ def test_layers_without_a_rule_stay_with_their_neighbors() -> None:
     (reason,) = listing["a"].locked
     assert reason.startswith("how channels flow through 'sums' (Sums) is not known (ramet.")
     assert "'odd' (Odd)" in listing["b"].locked[0]
+
+
+def test_a_layer_whose_rule_gives_up_stays() -> None:
+    x = keras.Input((4,))
+    y = layers.Dense(6, activation=lambda t: t + 1, name="odd")(layers.Dense(4, name="a")(x))
+    listing = groups(keras.Model(x, layers.Dense(2, name="head")(layers.Dense(4, name="b")(y))))
+    assert [group.name for group in listing.free] == ["b"]
+    assert listing["odd"].locked == ("how channels flow through 'odd' (Dense) is not known",)
+
+
+def test_a_bias_does_not_keep_zeros_along_another_axis() -> None:
+    steps = keras.Input((4, 6))
+    x = layers.Permute((2, 1))(layers.Dense(8, name="dense")(steps))
+    x = layers.Permute((2, 1))(layers.Dense(5, name="across")(x))
+    listing = groups(keras.Model(steps, layers.Dense(2, name="head")(x)))
+    assert "a channel is not zero after 'across' (Dense)" in listing["dense"].lossy[0]
 
 
 def test_a_rule_for_a_class_of_a_user() -> None:

@@ -8,11 +8,14 @@ import copy
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, cast
 
 import keras
 import numpy as np
 
+from ramet import keras_internals as internals
+from ramet.backends.values import to_numpy
 from ramet.compress.channels.arrange import Arrangement
 from ramet.compress.channels.atoms import Labels
 from ramet.compress.channels.follow import Channels, Identity
@@ -144,19 +147,19 @@ def resized(
         one = _remade(plan, records[identity], flow, shares=shares)
         if one is not None:
             remade[identity] = one
-    keys = _new_keys(plan)
+    constants = _new_constants(plan)
 
     def renewed(layer: Layer) -> Layer:
         new = remade.get(layer.identity)
         return layer if new is None else remade_layer(layer, new, edit)
 
     def changed(inner: Graph) -> Graph:
-        calls = {name: keys[id(call)] for name, call in inner.calls.items() if id(call) in keys}
+        calls = {name: call for name, call in inner.calls.items() if id(call) in constants}
         if not calls:
             return inner
         draft = Draft(inner, edit)
-        for name, key in calls.items():
-            draft.change_call(name, **_with_key(inner.calls[name], key))
+        for name, call in calls.items():
+            draft.change_call(name, **_with_constants(inner, call, constants[id(call)]))
         return draft.done()
 
     return with_entry(rebuilt(graph, edit, renewed, changed), edit)
@@ -236,15 +239,32 @@ def _without_sizes(config: Any) -> Any:
 # --- constants of calls ---
 
 
-def _new_keys(plan: Plan) -> dict[int, Any]:
-    """Return the new slices of calls that take one, by the ids of the calls."""
-    keys: dict[int, Any] = {}
+def _new_constants(plan: Plan) -> dict[int, dict[str, Any]]:
+    """Return the new slices and arrays in the arguments of calls, by the ids of the calls."""
+    constants: dict[int, dict[str, Any]] = {}
     for visit in plan.channels.graph.walk():
         for name, call in visit.graph.calls.items():
-            pieces = plan.channels.slices.get((visit.identity, name), {}).get("key")
-            if pieces is not None:
-                keys[id(call)] = tuple(_step(plan, piece) for piece in pieces)
-    return keys
+            notes = plan.channels.slices.get((visit.identity, name), {})
+            for argument, pieces in notes.items():
+                if argument == "key":
+                    new = tuple(_step(plan, piece) for piece in pieces)
+                elif any(map(plan.changes, pieces)):
+                    new = partial(_cut, plan, pieces)
+                else:
+                    continue
+                constants.setdefault(id(call), {})[argument] = new
+    return constants
+
+
+def _cut(plan: Plan, axes: Sequence[Axis], array: Any) -> Any:
+    """Return a constant array without what belongs to removed channels."""
+    values = to_numpy(array)
+    for number, axis in enumerate(axes):
+        indices = plan.indices(axis)
+        if indices is not None:
+            values = values.take(indices, number)
+            np.moveaxis(values, number, 0)[indices < 0] = 0
+    return values if isinstance(array, np.ndarray) else keras.ops.convert_to_tensor(values)
 
 
 def _step(plan: Plan, piece: Any) -> Any:
@@ -255,7 +275,12 @@ def _step(plan: Plan, piece: Any) -> Any:
     return start if inside is None else slice(start, start + plan.size(inside), None)
 
 
-def _with_key(call: Call, key: Any) -> dict[str, Any]:
-    if "key" in call.kwargs:
-        return {"kwargs": {**call.kwargs, "key": key}}
-    return {"args": (call.args[0], key, *call.args[2:])}
+def _with_constants(graph: Graph, call: Call, constants: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a call with other constants."""
+    args, kwargs = [*call.args], dict(call.kwargs)
+    names = [*internals.call_signature(graph.layers[call.layer or ""].origin).parameters]
+    for name, new in constants.items():
+        holder: Any = kwargs if name in kwargs else args
+        at: Any = name if name in kwargs else names.index(name)
+        holder[at] = new(holder[at]) if callable(new) else new
+    return {"args": tuple(args), "kwargs": kwargs}

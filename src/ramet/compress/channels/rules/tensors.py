@@ -1,8 +1,8 @@
 """Layers and operations on several tensors: sums, products, reductions, contractions."""
 
 from collections.abc import Sequence
-from typing import Any
 
+import keras
 import numpy as np
 
 from ramet.compress.channels.rules.normalizing import axes_of
@@ -16,23 +16,32 @@ _ELEMENTWISE = (
 _REDUCTIONS = "Mean Sum Max Min Amax Amin Prod Var Std Any All Logsumexp CountNonzero Norm"
 
 
-def _shape_of_constant(value: Any) -> tuple[int, ...] | None:
-    """Return the shape of a constant argument; `None` if it is none."""
+def _constant(site: Site, name: str) -> Tensor | None:
+    """Return an argument that is a number or an array, which is cut like what it meets."""
+    value = site.constants.get(name)
     if isinstance(value, (bool, int, float)):
         return ()
     shape = getattr(value, "shape", None)
-    return None if shape is None else tuple(shape)
+    if shape is None or isinstance(value, keras.Variable):
+        return None
+    if name not in site.slices:
+        site.slices[name] = tuple(
+            Axis(size, site.atoms.fresh(size, "")) if size > 1 else Axis(size) for size in shape
+        )
+    return site.all_nonzero(
+        site.slices[name], f"a channel is not zero after the constant in {site.name}"
+    )
 
 
 def _operands(site: Site) -> list[Tensor] | None:
     """List all operands, constants among them; `None` if one is something else."""
     tensors = site.tensors()
-    for name, value in site.constants.items():
-        if name in ("x1", "x2", "inputs"):
-            shape = _shape_of_constant(value)
-            if shape is None:
+    for name in site.constants:
+        if name in ("x1", "x2", "inputs", "condition"):
+            constant = _constant(site, name)
+            if constant is None:
                 return None
-            tensors.append(tuple(Axis(size) for size in shape))
+            tensors.append(constant)
     return tensors
 
 
@@ -56,7 +65,8 @@ def _all_meet(axes: Sequence[Axis], tensors: Sequence[Tensor], at: int) -> bool:
     return len(axes) == len(tensors) and all(len(tensor) >= -at for tensor in tensors)
 
 
-@rule(*["Add", "Subtract", "Average", "Maximum", "Minimum", "Hypot", "LogicalOr", "LogicalXor"])
+@rule("Add", "Subtract", "Average", "Maximum", "Minimum", "Hypot", "LogicalOr", "LogicalXor")
+@rule("CustomScaleLayer")  # of InceptionResNet
 def sum_of(site: Site) -> Sequence[Tensor] | None:
     """A channel is zero if it is in all operands."""
     if hasattr(site.layer, "axis"):
@@ -217,10 +227,10 @@ def _matrices(site: Site) -> tuple[Tensor, Tensor] | None:
         if name in site.reads:
             operands.append(site.tensor(name))
             continue
-        shape = _shape_of_constant(site.constants.get(name))
-        if shape is None:
+        constant = _constant(site, name)
+        if constant is None:
             return None
-        operands.append(tuple(Axis(size) for size in shape))
+        operands.append(constant)
     return operands[0], operands[1]
 
 
