@@ -175,6 +175,22 @@ def test_what_is_wrong_is_said_before_anything_is_built() -> None:
 
 
 @pytest.mark.sampled
+def test_a_layer_that_has_a_part_of_a_group_keeps_a_channel() -> None:
+    x = keras.Input((6,))
+    both = [layers.Dense(4, name=name) for name in ("low", "high")]
+    joined = layers.Concatenate()([layer(x) for layer in both])
+    y = layers.Add()([joined, layers.Dense(8, name="sum")(joined)])
+    model = keras.Model(x, layers.Dense(2, name="head")(y))
+    for layer, scale in zip(both, (0.01, 9.0), strict=True):
+        layer.kernel.assign(np.full((6, 4), scale))
+    assert len(groups(model).free) == 1
+    pruned = prune(model, ratio=0.5).build()
+    assert [pruned.get_layer(name).units for name in ("low", "high", "sum")] == [1, 4, 5]
+    with pytest.raises(OptionError, match="nothing would be left of axis 1 of the kernel of 'low'"):
+        ramet.compress.prune_channels(model, {"low": range(4)})
+
+
+@pytest.mark.sampled
 def test_pruning_and_training_in_turn() -> None:
     model = small()
     model.compile(keras.optimizers.Adam(0.01), "mse")

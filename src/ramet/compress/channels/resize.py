@@ -20,7 +20,7 @@ from ramet.compress.channels.arrange import Arrangement
 from ramet.compress.channels.atoms import Labels
 from ramet.compress.channels.follow import Channels, Identity
 from ramet.compress.channels.site import Axis, Flow
-from ramet.errors import GraphError
+from ramet.errors import GraphError, OptionError
 from ramet.graph import Call, Graph, Layer
 from ramet.graph.data import Edit
 from ramet.graph.edits.draft import Draft
@@ -174,6 +174,12 @@ def _remade(plan: Plan, record: Layer, flow: Flow, *, shares: bool) -> Remade | 
             indices = plan.indices(axis)
             if indices is None:
                 continue
+            if not len(indices):
+                message = (
+                    f"nothing would be left of axis {number} of the {'.'.join(role)} of "
+                    f"'{flow.path}'; leave at least one of its channels"
+                )
+                raise OptionError(message)
             value = take(value, indices, number)
             if shares and kind == "read":
                 value = _shared(value, indices, number, len(weight.axes))

@@ -126,7 +126,8 @@ def removed_by(
     scored = [group for group in groups if group.name in scores]
     if scope == "local":
         return {
-            group.name: _lowest(scores[group.name], limits.kept(group, ratio)) for group in scored
+            group.name: _lowest(group, scores[group.name], limits.kept(group, ratio))
+            for group in scored
         }
     rivals: dict[Any, list[Group]] = {}
     for group in scored:
@@ -159,15 +160,21 @@ def _together(
         counts[name] += 1
     return {
         group.name: _lowest(
-            scores[group.name], limits.kept(group, counts[group.name] / limits.size(group))
+            group, scores[group.name], limits.kept(group, counts[group.name] / limits.size(group))
         )
         for group in groups
     }
 
 
-def _lowest(scores: Array, kept: int) -> list[int]:
-    order = np.argsort(scores, kind="stable")
-    return sorted(order[: len(scores) - kept].tolist())
+def _lowest(group: Group, scores: Array, kept: int) -> list[int]:
+    """Return the channels with the lowest scores, but not all of those that a layer has."""
+    order = np.argsort(scores, kind="stable").tolist()
+    removed = {*order[: len(order) - kept]}
+    parts = {frozenset(i for i, each in enumerate(m.indices) if each) for m in group.members}
+    for part in parts:
+        if part and part <= removed:
+            removed.remove(max(part, key=lambda number: scores[number]))
+    return sorted(removed)
 
 
 def check_scored(groups: Sequence[Group], scores: Mapping[str, Array], by: str) -> None:
