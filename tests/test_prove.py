@@ -158,6 +158,8 @@ def test_parts_return_the_tensors_that_they_were_cut_out_of():
         proof = ramet.prove(part.rename({part.calls[[*part.calls][-1]].layer: "end"}))
         assert {each.judgement for each in proof.edits} == {"kept"}, str(proof)
     assert proof.whole.promised == "exact"
+    listed = ramet.trace(keras.Model(graph.origin.model.inputs, [graph.origin.model.output]))
+    assert ramet.prove(listed.extract(inputs="first")).edits[0].judgement == "kept"
     wrong = graph.extract(inputs="first").replace("head", shaken)
     assert not ramet.prove(lying(wrong, "exact")).ok
 

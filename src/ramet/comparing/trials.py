@@ -151,10 +151,10 @@ class Trials:
 def _paired(old: Called, new: Results) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
     """Yield the outputs that both models have: of one place, or else in their order."""
     common = [path for path in old.outputs if path in new.outputs]
-    if common or old.results is None:
+    if common:
         yield from ((new.names[path], old.outputs[path], new.outputs[path]) for path in common)
         return
-    names = old.results.names.values()
+    names = (new if old.results is None else old.results).names.values()
     yield from zip(names, old.outputs.values(), new.outputs.values(), strict=False)
 
 

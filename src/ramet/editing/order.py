@@ -19,6 +19,12 @@ Mark = tuple[str, int, bool]
 """What calls have in common if their order matters: a name, the layer, and whether it matters in
 training only."""
 
+_MOST = 1 << 16
+"""How many layers are remembered at once."""
+
+_MARKS: dict[int, set[Mark]] = {}
+"""The marks of layers by their tokens, since every edit asks again."""
+
 _UPDATED = (keras.layers.BatchNormalization, keras.layers.SpectralNormalization)
 """Classes of Keras whose calls update variables in training."""
 
@@ -69,9 +75,16 @@ def marks_of(layer: Layer) -> set[Mark]:
     if layer.graph is not None:
         inner = (each for visit in layer.graph.walk() for each in visit.graph.layers.values())
         return {mark for each in inner if each.graph is None for mark in marks_of(each)}
-    if not isinstance(layer.origin, keras.Layer) or layer.is_input:
-        return set()
-    return {mark for part in internals.all_layers(layer.origin) for mark in _own_marks(part)}
+    if layer.token not in _MARKS:
+        if not isinstance(layer.origin, keras.Layer) or layer.is_input:
+            return set()
+        found = {mark for part in internals.all_layers(layer.origin) for mark in _own_marks(part)}
+        if not layer.facts.built:
+            return found  # It may still get some.
+        if len(_MARKS) == _MOST:
+            _MARKS.clear()
+        _MARKS[layer.token] = found
+    return _MARKS[layer.token]
 
 
 def _own_marks(layer: keras.Layer) -> Iterator[Mark]:
