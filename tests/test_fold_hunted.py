@@ -67,8 +67,9 @@ def test_hunt(name):
     features = [keras.Model(m.inputs, m.layers[-2].output) for m in (model, folded)]
     before, after = (keras.ops.convert_to_numpy(m(images)) for m in features)
     difference = float(np.abs(before - after).max() / np.abs(before).max())
-    kept = ramet.compress.foldable(graph).kept
-    norms = Counter(each.kind for each in ramet.compress.foldable(model).folded)
+    listing = ramet.compress.foldable(model)
+    kept = listing.kept
+    norms = Counter(each.kind for each in listing.folded)
     why = Counter((each.kind, re.sub("'[^']*'", "...", each.reason)) for each in kept)
     took = np.diff(times)
     print(  # noqa: T201  for the hunter

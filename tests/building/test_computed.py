@@ -183,3 +183,29 @@ def test_graphs_with_other_recipes_differ_and_are_pickled() -> None:
     assert one == cut(graph, [0, 1])
     again = pickle.loads(pickle.dumps(one))  # noqa: S301 its own
     assert again.layers["conv"].recipe is not None
+
+
+@pytest.mark.parametrize("weights", ["copy", "share"])
+def test_layers_that_stay_as_they_are_get_their_weights_in_place(weights: Any) -> None:
+    model = trained()
+    before = values(model)
+    graph = ramet.trace(model)
+    head = graph.layers["head"]
+    doubled = multiply(Variable(head, ("kernel",)), np.array([2.0]))
+    edit = Edit("double 'head'")
+    graph = with_entry(
+        remake(graph, {head.identity: Remade(None, {("kernel",): doubled})}, edit), edit
+    )
+    graph = graph.rename({"head": "twice"})
+    twin = graph.build(weights=weights)
+    assert (values(twin)["twice/kernel"] == 2 * before["head/kernel"]).all()
+    assert (values(twin)["twice/bias"] == before["head/bias"]).all()
+    assert all((value == before[path]).all() for path, value in values(model).items())
+    assert {each.path for each in graph.transfer_report().of("computed")} == {"twice/kernel"}
+    again = multiply(Variable(graph.layers["twice"], ("kernel",)), np.array([2.0]))
+    remade = {graph.layers["twice"].identity: Remade(None, {("kernel",): again})}
+    twin = (
+        with_entry(remake(graph, remade, edit), edit).configure("twice", activation="relu").build()
+    )
+    assert (values(twin)["twice/kernel"] == 4 * before["head/kernel"]).all()
+    assert (values(twin)["twice/bias"] == before["head/bias"]).all()

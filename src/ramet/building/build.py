@@ -15,6 +15,7 @@ from ramet.building.weights.inheritance import Inheritance
 from ramet.copying.fresh_weights import seeded
 from ramet.copying.models import copy_model
 from ramet.graph import Graph
+from ramet.graph.edits.remake import recreated
 from ramet.graph.edits.stale import ready_to_build
 from ramet.graph.tree import same_shape
 from ramet.tracing.failures import explained
@@ -70,6 +71,7 @@ def _build_there(graph: Graph, weights: str, seed: int | None, name: str) -> Bui
     live = live_of(graph)
     if weights == "share":
         check_flags(r for visit in graph.walk() for r in visit.graph.layers.values())
+        graph = recreated(graph)
     with seeded(seed):
         builder = EditedBuilder(weights, graph)
         model = builder.whole() if live.model is not None else builder.part(name)

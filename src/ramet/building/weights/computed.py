@@ -55,6 +55,7 @@ def compute(record: Layer, layer: Any, stage_of: StageOf) -> list[Taken]:
     done: list[Taken] = []
     if record.changes is not None and isinstance(record.origin, keras.Layer):
         done = take_over(record.origin, layer, "fit", without=recipe.keys())
+    stays = record.changes is None and not record.brought and record.origin.built
     by_variable = {id(taken.variable): taken for taken in done}
     reader = _Reader(stage_of)
     for held in held_by(layer):
@@ -65,7 +66,7 @@ def compute(record: Layer, layer: Any, stage_of: StageOf) -> list[Taken]:
             value = earlier if reader.has(earlier) else None
         if value is not None:
             by_variable[id(held.variable)] = _assigned(held.variable, value, role, reader)
-        elif id(held.variable) not in by_variable:
+        elif id(held.variable) not in by_variable and not stays:
             by_variable[id(held.variable)] = Taken(held.variable, "fresh")
     _check_used(record, layer)
     if hasattr(layer, "finalize_state"):
@@ -90,7 +91,7 @@ def _assigned(variable: Any, value: Value, role: Role, reader: "_Reader") -> Tak
     known = reader.roots(value)
     if known:
         internals.keep_layout(known[0], variable)
-    variable.assign(array.astype(to_numpy(variable).dtype))
+    variable.assign(array.astype(_dtype(variable)))
     moved = reader.moved(value)
     if moved is None:
         return Taken(variable, "computed", known[0] if known else None, more=tuple(known[1:]))
@@ -102,6 +103,14 @@ def _assigned(variable: Any, value: Value, role: Role, reader: "_Reader") -> Tak
         )
     grown = len(before) == len(shape) and any(map(int.__gt__, shape, before))
     return Taken(variable, "grown" if grown else "cut", source, moves=moves)
+
+
+def _dtype(variable: Any) -> Any:
+    """Return NumPy's dtype of a variable, without reading its value if NumPy knows the name."""
+    try:
+        return np.dtype(variable.dtype)
+    except TypeError:
+        return to_numpy(variable).dtype
 
 
 def _check_used(record: Layer, layer: Any) -> None:
@@ -122,6 +131,10 @@ class _Reader:
         self._stage_of = stage_of
         self.known: dict[int, Any] = {}
         """What functions returned, for one layer, by the ids of their values."""
+        self._roles: dict[int, tuple[Any, dict[Role, Any]]] = {}
+        """Variables by role, by the ids of layers; with the layers, so that their ids stay."""
+        self._arrays: dict[int, tuple[Any, Array]] = {}
+        """Values by the ids of live variables, with these."""
 
     def array(self, variable: Variable) -> Array:
         """Return the value of a variable."""
@@ -129,13 +142,15 @@ class _Reader:
         if not isinstance(at, Variable):
             return evaluate(at, self.array)
         live = self._live(at)
-        check_alive(live)
-        return to_numpy(live)
+        if id(live) not in self._arrays:
+            check_alive(live)
+            self._arrays[id(live)] = live, to_numpy(live)
+        return self._arrays[id(live)][1]
 
     def has(self, variable: Variable) -> bool:
         """Whether a layer had such a variable."""
         at = self._resolved(variable)
-        return not isinstance(at, Variable) or at.role in roles_of(self._layer(at.layer))
+        return not isinstance(at, Variable) or at.role in self._roles_of(at.layer)
 
     def roots(self, value: Value) -> list[Any]:
         """List the variables of the traced model that a value goes back to, each once."""
@@ -185,7 +200,7 @@ class _Reader:
         return stage.taken.get(id(live)) or Taken(live, "kept", stage.original(live))
 
     def _live(self, variable: Variable) -> Any:
-        roles = roles_of(self._layer(variable.layer))
+        roles = self._roles_of(variable.layer)
         if variable.role not in roles:
             message = (
                 f"layer '{variable.layer.name}' ({variable.layer.kind}) has no variable "
@@ -193,6 +208,12 @@ class _Reader:
             )
             raise StateError(message)
         return roles[variable.role]
+
+    def _roles_of(self, record: Layer) -> dict[Role, Any]:
+        layer = self._layer(record)
+        if id(layer) not in self._roles:
+            self._roles[id(layer)] = layer, roles_of(layer)
+        return self._roles[id(layer)][1]
 
     def _layer(self, record: Layer) -> Any:
         stage = self._stage(record)

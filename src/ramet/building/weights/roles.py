@@ -66,10 +66,11 @@ def labelled(layer: Any) -> list[tuple[str, str, Any]]:
     A sublayer that no attribute holds goes by its name, or by its number among those of
     its class if Keras named it.
     """
-    paths = internals.attribute_paths(layer)
+    parts = internals.sublayers_of(layer)
+    paths = internals.attribute_paths(layer) if parts else {}
     sublayers: list[tuple[str, str, Any]] = []
     counts: dict[str, int] = {}
-    for part in internals.sublayers_of(layer):
+    for part in parts:
         class_name = type(part).__name__
         chosen = not is_automatic(part.name, class_name)
         path = paths.get(id(part))

@@ -12,6 +12,7 @@ from ramet.building.reconfigure import reconfigured
 from ramet.building.weights.computed import Stage, compute
 from ramet.building.weights.transfer import as_kept, take_over
 from ramet.graph import Graph, Layer, Ref
+from ramet.graph.edits.remake import recreated
 from ramet.graph.edits.stale import ready_to_build
 from ramet.graph.locate import calls_of_layer
 from ramet.graph.reach import unsettled_calls
@@ -87,6 +88,7 @@ def _built(graph: Graph, key: str, stages: Stages) -> Stage:
     record = graph.layers[key]
     ends = [Ref(call.name) for call in calls_of_layer(graph, key)]
     above = ready_to_build(dataclasses.replace(graph, outputs=ends, origin=Live()))
+    above = recreated(above)  # the weights that are computed are not those of the source
     builder = EditedBuilder("share", above, stages)
     builder.make_calls()
     builder.finish()

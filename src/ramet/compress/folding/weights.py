@@ -90,7 +90,7 @@ class Weights:
         if bias is not None:
             recipe["bias",] = bias
             changes |= {} if self.rule.has_bias else self.rule.with_bias
-        return Remade(changes, recipe)
+        return Remade(changes or None, recipe)
 
     def kernels(self, *, cast: bool) -> dict[str, Value]:
         """Return the kernels, by name."""

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 class Remade:
     """What becomes of one layer."""
 
-    changes: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Constructor arguments that differ from before."""
+    changes: Mapping[str, Any] | None = field(default_factory=dict[str, Any])
+    """Constructor arguments that differ from before; `None` if the layer stays as it is, and all
+    its weights keep their shapes. Then its calls need not be made again."""
     recipe: Recipe = field(default_factory=dict[tuple[str, ...], Any])
     """Its weights, by role; those that it does not name stay as they are."""
 
@@ -44,12 +45,30 @@ def remake(graph: "Graph", layers: Mapping[tuple[int, int], Remade], edit: Edit)
 
 def remade_layer(layer: Layer, remade: Remade, edit: Edit) -> Layer:
     """Return the record of a layer with other constructor arguments and computed weights."""
+    stays = remade.changes is None and not layer.is_changed
     return dataclasses.replace(
         layer,
-        changes=MappingProxyType({**(layer.changes or {}), **remade.changes}),
+        changes=None if stays else _merged(layer.changes, remade.changes),
         recipe=MappingProxyType(dict(remade.recipe)),
         weights="fit",
         earlier=layer if layer.is_changed else None,
         place=None,
         edit=edit,
     )
+
+
+def _merged(before: Mapping[str, Any] | None, changes: Mapping[str, Any] | None) -> Any:
+    return MappingProxyType({**(before or {}), **(changes or {})})
+
+
+def recreated(graph: "Graph") -> "Graph":
+    """Return a graph in which all layers with computed weights are re-created.
+
+    So they have variables of their own where the other layers share theirs with the source.
+    """
+
+    def renewed(layer: Layer) -> Layer:
+        stays = layer.recipe is not None and layer.changes is None and not layer.brought
+        return dataclasses.replace(layer, changes=_merged(None, None)) if stays else layer
+
+    return rebuilt(graph, None, renewed, lambda inner: inner)
