@@ -141,7 +141,10 @@ def test_few_names_are_public():
     assert all(getattr(ramet, name) is not None for name in dir(ramet))
 
 
-COMPRESS = {"channel_rule", "fold", "foldable", "groups", "prune", "prune_channels"}
+COMPRESS = {
+    *("channel_rule", "factorizable", "factorize", "fold", "foldable", "groups"),
+    *("prune", "prune_channels"),
+}
 
 
 def test_the_names_of_compress_are_chosen():

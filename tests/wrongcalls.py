@@ -269,6 +269,20 @@ VERBS: dict[str, Callable[[Hands], Right]] = {
 
 COMPRESS: dict[str, Callable[[Hands], Right]] = {
     "channel_rule": lambda _: {"kind": Plain},
+    "factorizable": lambda h: {
+        "model": h.model,
+        "at": "head",
+        "rank": 1,
+        "energy": None,
+        "params": None,
+    },
+    "factorize": lambda h: {
+        "model": h.model,
+        "at": "head",
+        "rank": None,
+        "energy": 0.9,
+        "params": None,
+    },
     "fold": lambda h: {"model": h.model, "inference_only": True},
     "foldable": lambda h: {"model": h.model, "inference_only": True},
     "groups": lambda h: {"model": h.model},
@@ -448,6 +462,7 @@ RESULTS: dict[str, tuple[Callable[[Hands], Any], dict[str, Right]]] = {
     "Checkup": (lambda _: results.Checkup((results.Fact("keras", "3.15"),)), {}),
     "Diff": (lambda h: ramet.diff(h.first, h.second), {"of": {"kind": "config"}}),
     "Explanation": (_explained, {}),
+    "Factorization": (lambda h: compress.factorizable(h.model, energy=0.9), {}),
     "Folding": (lambda h: compress.foldable(h.model), {}),
     "Groups": (lambda h: compress.groups(h.model), {}),
     "Journal": (lambda h: h.graph.freeze().journal, {"text": {"full": True}}),
@@ -485,7 +500,7 @@ RESULTS: dict[str, tuple[Callable[[Hands], Any], dict[str, Right]]] = {
 """How each result is made, and the arguments of those of its methods that take any."""
 
 PLAIN = (
-    *("CallCost", "CastLayer", "Check", "Divergence", "Entry", "Fact"),
+    *("CallCost", "CastLayer", "Check", "Divergence", "Entry", "Fact", "Factored"),
     *("Finding", "Fold", "LayerSensitivity", "Miss", "Proven"),
     *("QuantizedLayer", "TensorMask", "Transfer"),
     *("Group", "Member"),

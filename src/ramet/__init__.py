@@ -87,6 +87,7 @@ _EARLIER = {
         Folding Group Groups LayerSensitivity MaskFlow Member Miss Profile ProfileComparison Proof
         Proven Quantization QuantizedLayer Report Sensitivity Source TensorMask Transfer
         TransferReport
+        Factored Factorization
     """,
 }
 """Names of public modules that can be imported from here too, as most of them once were."""

@@ -6,6 +6,7 @@ from ramet.results.checkup import Checkup, Fact
 from ramet.results.diff import Diff, Entry
 from ramet.results.divergence import Divergence
 from ramet.results.explanation import Explanation
+from ramet.results.factorization import Factored, Factorization
 from ramet.results.folding import Fold, Folding
 from ramet.results.groups import Group, Groups, Member
 from ramet.results.masks import Finding, MaskFlow, TensorMask
@@ -29,6 +30,8 @@ __all__ = [
     "Entry",
     "Explanation",
     "Fact",
+    "Factored",
+    "Factorization",
     "Finding",
     "Fold",
     "Folding",

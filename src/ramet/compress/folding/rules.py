@@ -14,7 +14,7 @@ from ramet.compress.folding.linear import LINEAR, Linear, linear
 from ramet.compress.folding.site import BUILD_FIRST, Kept, Site
 from ramet.compress.folding.weights import Weights
 from ramet.errors import RametError
-from ramet.graph import Call, Ref
+from ramet.graph import Call, Layer, Ref
 from ramet.graph.tree import leaves
 from ramet.graph.values import Array, Value
 
@@ -40,16 +40,16 @@ def rule_of(site: Site, call: Call) -> Linear | None:
     rule = linear(place.live, kind, (len(place.shape), len(call.outputs[0].shape)))
     if isinstance(rule, str):
         raise Kept(f"of '{name}', {rule}")
-    reason = site.uses.why_shared(place.layer) or _why_not(place, name)
+    reason = site.uses.why_shared(place.layer) or why_fixed(place.layer, place.live)
     if reason is not None:
         raise Kept(reason)
     return rule
 
 
-def _why_not(place: Place, name: str) -> str | None:
+def why_fixed(layer: Layer, live: Any) -> str | None:
     """Return why the weights of a layer may not be changed."""
-    live = place.live
-    if place.layer.is_changed and not place.layer.facts.built:
+    name = layer.name
+    if layer.is_changed and not layer.facts.built:
         return f"'{name}' has no weights yet; {BUILD_FIRST}"
     if getattr(live, "lora_enabled", False):
         return f"the kernel of '{name}' has LoRA factors; merge them into it first"

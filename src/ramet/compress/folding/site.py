@@ -56,6 +56,10 @@ class Uses:
         """Return why other parts of the model would change with a layer, if any would."""
         if self.calls(layer) > 1:
             return f"'{layer.name}' is called {self.calls(layer)} times"
+        return self.why_held(layer)
+
+    def why_held(self, layer: Layer) -> str | None:
+        """Return why a part of the model that is no call of a layer would change with it."""
         if id(layer.origin) in self._inside:
             return f"'{layer.name}' is also part of another layer"
         if any(self._owners[id(each)] > 1 for each in internals.own_variables(layer.origin)):
