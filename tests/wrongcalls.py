@@ -53,6 +53,10 @@ class Hands:
         self.graph = ramet.trace(self.model)
         self.adapted = ramet.adapt.lora(self.first, "first_dense", rank=1, name="fr").build()
         self.selection = self.graph.select(name="shared")
+        self.adapter = self.folder / "fr.safetensors"
+        ramet.adapt.save(self.adapted, self.adapter)
+        self.enabled = ramet.clone(self.first)
+        self.enabled.get_layer("first_dense").enable_lora(1)
         self.data = np.array([[1, 2, 3, 0, 0, 0]], "int32")
         self.file = self.folder / "first.keras"
         self.first.save(self.file)
@@ -335,6 +339,21 @@ ADAPT: dict[str, Callable[[Hands], Right]] = {
         "skip": "head",
         "explain": False,
     },
+    "adopt": lambda h: {"model": h.enabled, "name": "fr", "revive": True, "seed": 1},
+    "load": lambda h: {
+        "model": h.first,
+        "path": h.adapter,
+        "name": "de",
+        "check": True,
+        "names": {"a": "b"},
+    },
+    "save": lambda h: {
+        "model": h.adapted,
+        "path": h.new_file(".safetensors"),
+        "name": "fr",
+        "format": "ramet",
+        "force": True,
+    },
     "lora": lambda h: {
         "model": h.model,
         "at": "head",
@@ -346,7 +365,7 @@ ADAPT: dict[str, Callable[[Hands], Right]] = {
         "train_also": "other",
         "seed": 1,
     },
-    "merge": lambda h: {"model": h.adapted, "adapters": "fr"},
+    "merge": lambda h: {"model": h.adapted, "adapters": "fr", "requantize": True},
     "remove": lambda h: {"model": h.adapted},
     "unmerge": lambda h: {"merged_model": h.first, "adapted": h.adapted},
     "use": lambda h: {"model": h.adapted, "adapters": {"fr": 0.5}},

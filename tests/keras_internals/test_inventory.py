@@ -108,6 +108,8 @@ def specimens() -> dict[str, object]:
         "Function": model,
         "IntegerLookup": layers.IntegerLookup,
         "KerasTensor": inputs,
+        "Dense": dense,
+        "Embedding": layers.Embedding(2, 2),
         "Layer": dense,
         "LazyModule": module_utils.tensorflow,
         "MaskedTensor": masked,

@@ -4,7 +4,9 @@ Importing this module registers the classes of adapted and quantized layers, so 
 `keras.models.load_model` loads models that have some.
 """
 
+from ramet.adapt._adopt import adopt
 from ramet.adapt._cast import cast
+from ramet.adapt._files import load, save
 from ramet.adapt._lora import lora
 from ramet.adapt._merge import merge, remove, unmerge
 from ramet.adapt._quantize import quantize
@@ -35,11 +37,14 @@ __all__ = [
     "Int8DepthwiseConv2D",
     "TapLoss",
     "Teacher",
+    "adopt",
     "cast",
+    "load",
     "lora",
     "merge",
     "quantize",
     "remove",
+    "save",
     "sensitivity",
     "taps",
     "unmerge",

@@ -75,7 +75,7 @@ def lora(  # noqa: PLR0913 each is another property of the adapter
     places = places_of(graph)
     ranks = chosen(graph, places, at, rank)
     check_ranks(places, ranks)
-    check_supported(places, ranks)
+    check_supported(places, ranks, variant)
     also = trained_also(graph, train_also)
     adapted = [
         place for place in places if any(place.full(each) in ranks for each in place.kernels)
@@ -83,18 +83,20 @@ def lora(  # noqa: PLR0913 each is another property of the adapter
     flags = Flags.of(graph, {place.record.identity for place in adapted}, also)
     start = random.randrange(1 << 31) if seed is None else seed  # noqa: S311 no secret
     steps = {
-        place.record.identity: Add(
-            Entry(
-                name,
-                _targets(place, ranks),
-                None if alpha is None else float(alpha),
-                variant,
-                froze=() if number else flags.froze,
-                thawed=() if number else flags.thawed,
+        place.record.identity: (
+            Add(
+                Entry(
+                    name,
+                    _targets(place, ranks),
+                    None if alpha is None else float(alpha),
+                    variant,
+                    froze=() if number else flags.froze,
+                    thawed=() if number else flags.thawed,
+                ),
+                init,
+                (start, number),
+                trains_base=place.record.identity in also,
             ),
-            init,
-            (start, number),
-            trains_base=place.record.identity in also,
         )
         for number, place in enumerate(adapted)
     }

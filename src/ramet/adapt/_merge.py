@@ -6,19 +6,26 @@ from typing import Any
 import keras
 import numpy as np
 
+from ramet._arguments import check_flag
 from ramet.adapt._use import weights_of
 from ramet.adapt.adapting.freezing import Flags, Identity
 from ramet.adapt.adapting.steps import Drop, Put, merged, put_on
 from ramet.adapt.adapting.taken import adapted_layers, check_known, names_in
 from ramet.errors import GraphError, StateError
 from ramet.graph import Graph, Layer
+from ramet.graph.data import Step
 from ramet.graph.names import counted, listed
 from ramet.graph.paths import layer_paths
-from ramet.layers import Adapted, Entry, kernel_at
+from ramet.layers import Adapted, Entry, is_quantized, kernel_at
 from ramet.tracing.trace import trace
 
 
-def merge(model: Any, adapters: str | Iterable[str] | Mapping[str, float] | None = None) -> Graph:
+def merge(
+    model: Any,
+    adapters: str | Iterable[str] | Mapping[str, float] | None = None,
+    *,
+    requantize: bool = False,
+) -> Graph:
     """Add adapters to the kernels, and remove all adapters.
 
     The new model has the layers of the base again and computes what the adapted one does, up to
@@ -29,9 +36,12 @@ def merge(model: Any, adapters: str | Iterable[str] | Mapping[str, float] | None
         model: A model or graph with adapters.
         adapters: Which, as in `use`; by default those that are in use. The others are dropped:
             they fit the kernels that they were trained with.
+        requantize: Whether kernels of integers are quantized again with the updates, which rounds:
+            an update that is smaller than the steps of the integers is lost.
 
     Raises:
-        GraphError: If there are no adapters, or none of that name.
+        GraphError: If there are no adapters, or none of that name; or if a kernel is quantized,
+            without `requantize`.
         OptionError: If `adapters` is something else.
 
     Examples:
@@ -39,15 +49,36 @@ def merge(model: Any, adapters: str | Iterable[str] | Mapping[str, float] | None
         >>> ramet.adapt.merge(adapted).build().get_layer("head").__class__.__name__
         'Dense'
     """
+    check_flag(requantize, "requantize")
     graph = trace(model)
     known = _need_adapters(graph)
+    rounded = _quantized_kernels(graph)
+    if rounded and not requantize:
+        message = (
+            f"the kernels {listed(rounded, 4)} are quantized, so that merging rounds the updates; "
+            "pass requantize=True if that is all right, or keep the adapters"
+        )
+        raise GraphError(message)
     weights = None if adapters is None else weights_of(adapters)
     if weights is not None:
         check_known(f"graph '{graph.name}'", known, [*weights])
     which = (
         "those in use" if weights is None else listed([f"'{name}'" for name in weights] or ["none"])
     )
-    return _without_adapters(graph, Drop(weights), f"merge adapters: {which}", "equal")
+    promise = "changed" if rounded else "equal"
+    return _without_adapters(graph, Drop(weights), f"merge adapters: {which}", promise)
+
+
+def _quantized_kernels(graph: Graph) -> list[str]:
+    """List the adapted kernels that consist of integers."""
+    return [
+        f"{path}/{target.path}"
+        for path, record, entries in adapted_layers(graph).values()
+        for entry in entries
+        for target in entry.targets
+        if (found := kernel_at(record.origin, target.held, target.variable)) is not None
+        and is_quantized(found[1])
+    ]
 
 
 def remove(model: Any) -> Graph:
@@ -82,7 +113,7 @@ def _without_adapters(graph: Graph, step: Drop, text: str, promise: Any) -> Grap
     froze = tuple(path for entry in entries for path in entry.froze)
     thawed = tuple(path for entry in entries for path in entry.thawed)
     flags = Flags.undone(graph, froze, tuple(path for path in thawed if path not in froze))
-    return put_on(graph, dict.fromkeys(layers, step), flags, text, promise)
+    return put_on(graph, dict.fromkeys(layers, (step,)), flags, text, promise)
 
 
 TOLERANCE = {"float64": 1e-12, "float32": 1e-5, "bfloat16": 0.05, "float16": 0.01}
@@ -112,7 +143,7 @@ def unmerge(merged_model: Any, adapted: Any) -> Graph:
     graph, source = trace(merged_model), trace(adapted)
     _need_adapters(source)
     records = dict(layer_paths(graph))
-    steps: dict[Identity, Put] = {}
+    steps: dict[Identity, tuple[Step, ...]] = {}
     for path, record, _ in adapted_layers(source).values():
         if not isinstance(record.origin, Adapted):
             message = (
@@ -125,7 +156,7 @@ def unmerge(merged_model: Any, adapted: Any) -> Graph:
                 f"'{source.name}'; unmerge before other edits"
             )
             raise GraphError(message)
-        steps[records[path].identity] = Put(_base_kernels(path, records[path], record))
+        steps[records[path].identity] = (Put(_base_kernels(path, records[path], record)),)
     text = f"unmerge adapters: the kernels of {counted(len(steps), 'layer')} as in '{source.name}'"
     return put_on(graph, steps, Flags(), text, "changed")
 
@@ -136,6 +167,7 @@ def _base_kernels(path: str, record: Layer, source: Layer) -> dict[tuple[str, st
     layer: Any = source.origin
     expected = {id(variable): value for variable, value in merged(layer)}
     for held, name in layer.adapters.by_kernel():
+        _check_not_rounded(path, layer, held, name)
         now, before = kernel_at(record.origin, held, name), kernel_at(layer, held, name)
         if now is None or before is None or now[1].shape != before[1].shape:
             message = f"layer '{path}' has no kernel like that of the adapted one; pass its model"
@@ -152,3 +184,13 @@ def _base_kernels(path: str, record: Layer, source: Layer) -> dict[tuple[str, st
             raise StateError(message)
         values[held, name] = keras.ops.convert_to_numpy(before[1])
     return values
+
+
+def _check_not_rounded(path: str, layer: Any, held: str, name: str) -> None:
+    found = kernel_at(layer, held, name)
+    if found is not None and is_quantized(found[1]):
+        message = (
+            f"the kernel of layer '{path}' is quantized, so merging rounded it, and it cannot be "
+            "checked; use remove on the adapted model instead"
+        )
+        raise GraphError(message)

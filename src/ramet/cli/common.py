@@ -147,7 +147,9 @@ def command(app: typer.Typer, *, cls: Any = None) -> Callable[..., Any]:
 
         run.__signature__ = inspect.Signature(parameters)  # pyright: ignore[reportFunctionMemberAccess] functions have one
         run.__annotations__ = {p.name: p.annotation for p in parameters}
-        app.command(function.__name__, cls=cls, help=inspect.getdoc(function))(run)
+        app.command(function.__name__.replace("_", "-"), cls=cls, help=inspect.getdoc(function))(
+            run
+        )
         return function
 
     return decorated

@@ -106,6 +106,8 @@ ATTRIBUTES = (
     Private("Layer", "_torch_params", "PyTorch's list of parameters", backend="torch"),
     Private("Layer", "_track_variables", "renews that list", backend="torch"),
     Private("Layer", "_untrack_variable", "removes an adapter"),
+    Private("Dense", "_get_kernel_with_merged_lora", "a kernel quantized with its adapter"),
+    Private("Embedding", "_get_embeddings_with_merged_lora", "the same, of an embedding"),
     Private("UnbuiltLayer.build", "_is_default", "whether a class overrides `build`"),
     Private("Normalization", "_build_input_shape", "how it was built, not compared"),
     Private("MultiHeadAttention", "_query_dense", "the projection of the query"),

@@ -1,5 +1,6 @@
 """Variables that are read as other values for a while, and state that is added to a built layer."""
 
+import threading
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -97,6 +98,64 @@ def release(layer: Any, name: str) -> None:
 
 def _tracked(layer: Any) -> list[Any]:
     return [layer._layers, layer._tracker.config["layers"][1]]
+
+
+LORA_FACTORS = ("lora_kernel_a", "lora_kernel_b", "lora_embeddings_a", "lora_embeddings_b")
+"""The attributes that hold the factors of Keras's own adapters."""
+
+
+_LENDING = threading.RLock()
+"""Held while a layer has factors that another thread must not see changing."""
+
+
+@contextmanager
+def lent_factors(pairs: Sequence[tuple[Any, Any, Any]]) -> Generator[None]:
+    """Lend factors to quantized layers of Keras, which add their product to what they compute.
+
+    Args:
+        pairs: The layers, each with its two factors.
+    """
+    if not pairs:
+        yield
+        return
+    with _LENDING:
+        before = [dict(vars(layer)) for layer, _, _ in pairs]
+        try:
+            for layer, first, second in pairs:
+                names = LORA_FACTORS[2:] if hasattr(layer, "input_dim") else LORA_FACTORS[:2]
+                lent = {"lora_enabled": True, "lora_rank": 1, "lora_alpha": 1}
+                vars(layer).update(lent, **dict(zip(names, (first, second), strict=True)))
+            yield
+        finally:
+            for (layer, _, _), held in zip(pairs, before, strict=True):
+                fields = vars(layer)
+                for name in ("lora_enabled", "lora_rank", "lora_alpha", *LORA_FACTORS):
+                    if name in held:
+                        fields[name] = held[name]
+                    else:
+                        fields.pop(name, None)
+
+
+def requantize(layer: Any) -> None:
+    """Quantize the kernel of a layer again, with the product of the factors that it was lent."""
+    is_embedding = hasattr(layer, "input_dim")
+    noun = "embeddings" if is_embedding else "kernel"
+    method = (
+        layer._get_embeddings_with_merged_lora
+        if is_embedding
+        else layer._get_kernel_with_merged_lora
+    )
+    values = dict(zip((f"_{noun}", f"{noun}_scale", f"{noun}_zero"), method(), strict=False))
+    for name, value in values.items():
+        if value is not None:
+            getattr(layer, name).assign(value)
+
+
+def forget_attribute(layer: Any, name: str) -> None:
+    """Have a layer hold and track a variable no more."""
+    layer._untrack_variable(attribute_of(layer, name))
+    with unlocked(layer):
+        setattr(layer, name, None)
 
 
 def remove_variables(layer: Any, variables: list[Any]) -> None:

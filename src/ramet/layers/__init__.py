@@ -1,7 +1,7 @@
 """The Keras layers that ramet puts into models. They are registered, so files with them load."""
 
 from ramet.layers.adapted import Adapted, attach, detach
-from ramet.layers.adapters import Adapters
+from ramet.layers.adapters import Adapters, is_quantized
 from ramet.layers.entries import Entry, Target, Variant
 from ramet.layers.kernels import Kernel, kernel_at, kernels_of
 
@@ -14,6 +14,7 @@ __all__ = [
     "Variant",
     "attach",
     "detach",
+    "is_quantized",
     "kernel_at",
     "kernels_of",
 ]

@@ -10,7 +10,7 @@ from keras import ops
 
 from ramet import keras_internals as internals
 from ramet.layers.entries import Entry, Target, entry_of
-from ramet.layers.factors import Factors, loss
+from ramet.layers.factors import Factors, loss, update
 from ramet.layers.kernels import kernel_at
 
 
@@ -91,6 +91,11 @@ class Adapters(keras.layers.Layer):
         """Return the variables by name."""
         return {variable.name: variable for variable in internals.own_variables(self)}
 
+    def of(self, entry: Entry) -> list[Any]:
+        """List the factors of an adapter."""
+        own = [each for each in internals.own_variables(self) if _belongs(each, entry.name)]
+        return [each for each in own if not each.name.endswith("_weight")]
+
     def weight(self, entry: Entry) -> Any:
         """Return the variable that says how much of an adapter is in use."""
         return self.named()[f"{entry.name}_weight"]
@@ -112,15 +117,36 @@ class Adapters(keras.layers.Layer):
 
     @contextmanager
     def applied(self, layer: Any) -> Generator[None]:
-        """Let the kernels of a layer be read as they are with the adapters that are in use."""
+        """Let the kernels of a layer be read as they are with the adapters that are in use.
+
+        To what a quantized layer computes with its integers, the product of factors is added.
+        """
         values: list[tuple[Any, Any]] = []
+        lent: list[tuple[Any, Any, Any]] = []
         with internals.uncast():
             for (held, name), adapters in self.by_kernel().items():
                 found = kernel_at(layer, held, name)
-                if found is not None:
+                if found is not None and is_quantized(found[1]):
+                    lent.append((found[0], *self.product(found[0], adapters)))
+                elif found is not None:
                     values.append((found[1], self.adapted(found[1], adapters)))
-        with internals.read_as(values):
+        with internals.lent_factors(lent), internals.read_as(values):
             yield
+
+    def product(self, owner: Any, adapters: list[tuple[Entry, Target, Factors]]) -> tuple[Any, Any]:
+        """Return two factors of the sum of all updates, in the shapes that Keras expects."""
+        target = adapters[0][1]
+        downs, ups = [], []
+        for entry, each, factors in adapters:
+            weight = ops.convert_to_tensor(self.weight(entry)) * entry.scale(each)
+            downs.append(ops.convert_to_tensor(factors.down))
+            ups.append(ops.convert_to_tensor(factors.up) * weight)
+        down, up = ops.concatenate(downs, axis=1), ops.concatenate(ups, axis=0)
+        if target.outs == (len(target.shape) - 1,):
+            first, second = ops.reshape(down, (*target.shape[:-1], -1)), up
+        else:
+            first, second = update(target, down, up), ops.eye(target.shape[-1])
+        return ops.cast(first, owner.compute_dtype), ops.cast(second, owner.compute_dtype)
 
     def adapted(self, variable: Any, adapters: list[tuple[Entry, Target, Factors]]) -> Any:
         """Return a kernel as it is with its adapters, in the precision of the factors."""
@@ -156,6 +182,11 @@ class Adapters(keras.layers.Layer):
             **super().get_config(),
             "entries": [entry.to_dict() for entry in self._entries],
         }
+
+
+def is_quantized(variable: Any) -> bool:
+    """Whether a kernel consists of integers."""
+    return "float" not in keras.backend.standardize_dtype(variable.dtype)
 
 
 _ROLE = re.compile(r"weight|\d+_(down|up|length)")

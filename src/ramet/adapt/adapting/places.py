@@ -15,7 +15,7 @@ from ramet.graph import Graph, Layer, Selection
 from ramet.graph.names import counted, listed
 from ramet.graph.paths import layer_paths
 from ramet.graph.select import path_matches
-from ramet.layers import Kernel, kernels_of
+from ramet.layers import Kernel, is_quantized, kernels_of
 
 _SHOWN = 6
 """How many kernels a message lists."""
@@ -188,18 +188,19 @@ def check_ranks(places: list[Place], ranks: Chosen) -> None:
                 raise OptionError(message)
 
 
-def check_supported(places: list[Place], ranks: Chosen) -> None:
+def check_supported(places: list[Place], ranks: Chosen, variant: str) -> None:
     """Check that kernels can be adapted where they are.
 
     Raises:
-        GraphError: If one is quantized, is set anew by every call, or belongs to two layers.
+        GraphError: If one is quantized in a way that cannot be adapted, is set anew by every call,
+            or belongs to two layers.
     """
     holders: dict[int, tuple[Place, Kernel]] = {}
     for place in places:
         for kernel in place.kernels:
             full = place.full(kernel)
             if full in ranks:
-                _check_one(place, kernel)
+                _check_one(place, kernel, variant)
             other = holders.setdefault(id(kernel.variable), (place, kernel))
             if other[0] is not place and (full in ranks or other[0].full(other[1]) in ranks):
                 message = (
@@ -209,12 +210,26 @@ def check_supported(places: list[Place], ranks: Chosen) -> None:
                 raise GraphError(message)
 
 
-def _check_one(place: Place, kernel: Kernel) -> None:
+def _check_one(place: Place, kernel: Kernel, variant: str) -> None:
     full = place.full(kernel)
-    if "float" not in str(kernel.variable.dtype):
+    if getattr(kernel.owner, "lora_enabled", False):
         message = (
-            f"the kernel '{full}' is quantized ({kernel.variable.dtype}); adapt the model before "
-            "it is quantized"
+            f"the kernel '{full}' has an adapter that Keras's enable_lora made; turn it into one "
+            "of ramet first, with ramet.adapt.adopt"
+        )
+        raise GraphError(message)
+    mode = getattr(kernel.owner, "quantization_mode", None)
+    if mode not in (None, "int8", "int4") or (mode is None and is_quantized(kernel.variable)):
+        kind = mode or keras.backend.standardize_dtype(kernel.variable.dtype)
+        message = (
+            f"the kernel '{full}' is quantized ({kind}) in a way that cannot be adapted; adapt the "
+            "model before it is quantized, and merge"
+        )
+        raise GraphError(message)
+    if mode is not None and variant == "dora":
+        message = (
+            f"the kernel '{full}' is quantized ({mode}), so the lengths of its columns are "
+            "not known exactly; use variant='lora' or 'rslora'"
         )
         raise GraphError(message)
     if isinstance(place.live, keras.layers.SpectralNormalization):

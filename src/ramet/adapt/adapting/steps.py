@@ -11,12 +11,22 @@ from ramet import keras_internals as internals
 from ramet._words import Promise
 from ramet.adapt.adapting.freezing import Flags
 from ramet.adapt.adapting.starts import first_factor
+from ramet.building.weights.roles import roles_of
 from ramet.errors import StateError
 from ramet.graph import Edit, Graph
 from ramet.graph.data import Step
 from ramet.graph.edits.steps import with_steps
 from ramet.graph.journal import with_entry
-from ramet.layers import Adapted, Adapters, Entry, Target, attach, detach, kernel_at
+from ramet.layers import (
+    Adapted,
+    Adapters,
+    Entry,
+    Target,
+    attach,
+    detach,
+    is_quantized,
+    kernel_at,
+)
 from ramet.layers.factors import lengths
 
 
@@ -112,10 +122,19 @@ class Drop:
         if self.merges:
             if self.weights is not None:
                 switch(layer, self.weights)
+            with layer.adapters.applied(layer):
+                for owner in quantized_in(layer):
+                    internals.requantize(owner)
             for variable, value in merged(layer):
                 variable.assign(keras.ops.cast(value, variable.dtype))
         detach(layer)
         restore_flags(layer)
+
+
+def quantized_in(layer: Any) -> list[Any]:
+    """List the layers with adapted kernels that are quantized."""
+    found = [kernel_at(layer, *at) for at in layer.adapters.by_kernel()]
+    return [each[0] for each in found if each is not None and is_quantized(each[1])]
 
 
 def merged(layer: Any) -> list[tuple[Any, Any]]:
@@ -123,7 +142,7 @@ def merged(layer: Any) -> list[tuple[Any, Any]]:
     values: list[tuple[Any, Any]] = []
     for (held, name), adapters in layer.adapters.by_kernel().items():
         found = kernel_at(layer, held, name)
-        if found is not None:
+        if found is not None and not is_quantized(found[1]):
             values.append((found[1], layer.adapters.adapted(found[1], adapters)))
     return values
 
@@ -155,8 +174,61 @@ class Put:
                 found[1].assign(value)
 
 
+@dataclass(frozen=True, eq=False)
+class PutRoles:
+    """Variables of a layer that trained with an adapter get their values."""
+
+    values: Mapping[str, np.ndarray] = field(repr=False)
+    """The values, by role."""
+
+    @property
+    def text(self) -> str:
+        """The step in words."""
+        return f"put {sorted(self.values)}"
+
+    def apply(self, layer: Any) -> None:
+        """Set the variables.
+
+        Raises:
+            StateError: If one is not there any more.
+        """
+        roles = {"/".join(role): variable for role, variable in roles_of(layer).items()}
+        for role, value in self.values.items():
+            if role not in roles or tuple(roles[role].shape) != value.shape:
+                message = (
+                    f"layer '{layer.name}' has no '{role}' of shape {value.shape}, which trained "
+                    "with the adapter; load the adapter after other edits are built"
+                )
+                raise StateError(message)
+            roles[role].assign(value)
+
+
+@dataclass(frozen=True, eq=False)
+class Forget:
+    """The adapters that Keras's own `enable_lora` made are removed, without being merged."""
+
+    @property
+    def text(self) -> str:
+        """The step in words."""
+        return "forget adapters of Keras"
+
+    def apply(self, layer: Any) -> None:
+        """Remove them."""
+        for part in internals.all_layers(layer):
+            if getattr(part, "lora_enabled", False):
+                for name in internals.LORA_FACTORS:
+                    factor = internals.attribute_of(part, name)
+                    if factor is not None:
+                        internals.forget_attribute(part, name)
+                part.lora_enabled, part.lora_rank, part.lora_alpha = False, None, None
+
+
 def put_on(
-    graph: Graph, steps: Mapping[tuple[int, int], Step], flags: Flags, text: str, promise: Promise
+    graph: Graph,
+    steps: Mapping[tuple[int, int], tuple[Step, ...]],
+    flags: Flags,
+    text: str,
+    promise: Promise,
 ) -> Graph:
     """Return a graph in which steps are taken with layers, and an entry in its journal.
 
@@ -173,13 +245,16 @@ def put_on(
         for visit in graph.walk()
         for record in visit.graph.layers.values()
     }
-    taken = {key: (_kind_after(kinds[key], step), step) for key, step in steps.items()}
+    taken = {key: (_kind_after(kinds[key], each), each) for key, each in steps.items()}
     return with_entry(with_steps(graph, taken, flags.flags, edit), edit)
 
 
-def _kind_after(kind: str, step: Step) -> str:
-    """Return the name of a layer's class after a step."""
+def _kind_after(kind: str, steps: tuple[Step, ...]) -> str:
+    """Return the name of a layer's class after some steps."""
     plain = kind.removeprefix("Adapted")
-    if isinstance(step, Add):
-        return f"Adapted{plain}"
-    return plain if isinstance(step, Drop) else kind
+    for step in steps:
+        if isinstance(step, Add):
+            kind = f"Adapted{plain}"
+        elif isinstance(step, Drop):
+            kind = plain
+    return kind

@@ -18,7 +18,7 @@ def has_steps(graph: "Graph") -> bool:
 
 def with_steps(
     graph: "Graph",
-    steps: Mapping[tuple[int, int], tuple[str, Step]],
+    steps: Mapping[tuple[int, int], tuple[str, tuple[Step, ...]]],
     flags: Mapping[tuple[int, int], bool],
     edit: Edit,
 ) -> "Graph":
@@ -26,15 +26,15 @@ def with_steps(
 
     Args:
         graph: The outermost graph.
-        steps: The class that each layer will have, and the step; by the layers' identities.
+        steps: The class that each layer will have, and the steps; by the layers' identities.
         flags: The `trainable` flags that change, by the layers' identities.
         edit: The edit that they belong to.
     """
 
     def renewed(layer: Layer) -> Layer:
         if layer.identity in steps:
-            kind, step = steps[layer.identity]
-            taken = (*layer.steps, step)
+            kind, taken = steps[layer.identity]
+            taken = (*layer.steps, *taken)
             layer = dataclasses.replace(layer, kind=kind, steps=taken, edit=edit)
         if layer.identity in flags:
             layer = dataclasses.replace(layer, trainable=flags[layer.identity])

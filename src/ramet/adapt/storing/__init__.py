@@ -1,0 +1,1 @@
+"""Adapters in files: safetensors, with names of ramet or of PEFT."""
