@@ -209,6 +209,9 @@ def test_what_cannot_be_quantized_is_named_with_its_reason() -> None:
     for name, (mode, reason) in cases.items():
         with pytest.raises(ramet.errors.GraphError, match=reason):
             quantize(model, {name: mode})
+    tuned = ramet.adapt.lora(model, "conv", rank=1)
+    with pytest.raises(ramet.errors.GraphError, match="it has adapters; merge them first"):
+        quantize(tuned, {"conv": "int8"})
     twin = quantize(model, {"conv": "int8", "cube": "int4"}).build()
     for name in ("conv", "cube"):
         with pytest.raises(ramet.errors.GraphError, match=r"quantized already \(int"):

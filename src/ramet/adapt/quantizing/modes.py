@@ -36,6 +36,8 @@ def reason_against(layer: Layer, mode: str) -> str | None:
         return _reason_against_class(layer)
     if not layer.facts.built:
         return "it has no weights yet; build the graph first"
+    if layer.steps:
+        return "it has adapters; merge them first, or quantize it before you add them"
     if getattr(live, "lora_enabled", False) or (layer.changes or {}).get("lora_rank"):
         return "it has LoRA weights; merge them first"
     return _reason_against_mode(layer, mode)
