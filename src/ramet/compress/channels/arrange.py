@@ -1,5 +1,6 @@
 """Groups of channels, arranged from atoms that are tied."""
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -76,10 +77,14 @@ def _places(channels: Channels) -> dict[int, tuple[str, int]]:
     counts: dict[str, int] = {}
     places: dict[int, tuple[str, int]] = {}
     taken: set[str] = set()
+    sizes = Counter(top((members[0], keys[root])) for root, members in families.items())
     for root, members in families.items():
         key = top((members[0], keys[root]))
         if key not in names:
-            names[key] = _unique(atoms.titles[key[0]], taken)
+            title = atoms.titles[key[0]]
+            # A layer's own name stands for its own channels, of which a group may have others.
+            whole = sizes[key] == atoms.size_of(key[0])
+            names[key] = _unique(title if whole else f"{title}:group", taken)
         name = names[key]
         places[root] = name, counts.get(name, 0)
         counts[name] = counts.get(name, 0) + 1

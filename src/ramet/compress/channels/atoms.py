@@ -107,6 +107,10 @@ class Atoms:
                 families.setdefault(root, []).append(self._families[atom])
         return families
 
+    def size_of(self, family: int) -> int:
+        """Return how many atoms were created together."""
+        return self._families.count(family)
+
     # --- what atoms have to do with each other ---
 
     def lock(self, labels: Labels, reason: str) -> None:
