@@ -142,8 +142,16 @@ def test_few_names_are_public():
 
 
 COMPRESS = {
-    *("channel_rule", "factorizable", "factorize", "fold", "foldable", "groups"),
-    *("prune", "prune_channels"),
+    "channel_rule",
+    "deepen",
+    "factorizable",
+    "factorize",
+    "fold",
+    "foldable",
+    "groups",
+    "prune",
+    "prune_channels",
+    "widen",
 }
 
 

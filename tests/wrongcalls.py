@@ -289,6 +289,7 @@ COMPRESS: dict[str, Callable[[Hands], Right]] = {
     },
     "fold": lambda h: {"model": h.model, "inference_only": True},
     "foldable": lambda h: {"model": h.model, "inference_only": True},
+    "deepen": lambda h: {"model": h.model, "at": "other", "new": [layers.Dense(4)]},
     "groups": lambda h: {"model": h.model},
     "prune": lambda h: {
         "model": h.model,
@@ -306,6 +307,7 @@ COMPRESS: dict[str, Callable[[Hands], Right]] = {
         "steps": 1,
         "seed": 0,
     },
+    "widen": lambda h: {"model": h.model, "at": "other", "size": 99, "method": "zeros"},
     "prune_channels": lambda h: {"model": h.model, "channels": {"head": []}},
 }
 

@@ -27,6 +27,7 @@ class Atoms:
         self._products: dict[tuple[int, ...], int] = {}
         self._locks: dict[int, list[str]] = {}
         self._lossy: dict[int, list[str]] = {}
+        self._mixed: dict[int, list[str]] = {}
         self.titles: list[str] = []
         """A name for each family: atoms that were created together."""
 
@@ -99,6 +100,10 @@ class Atoms:
         """Return why removing a basic atom differs from masking it; nothing if it does not."""
         return tuple(dict.fromkeys(self._lossy.get(self.root(atom), ())))
 
+    def mixers(self, atom: int) -> tuple[str, ...]:
+        """Return why a new channel beside a basic atom changes others, whatever reads it."""
+        return tuple(dict.fromkeys(self._mixed.get(self.root(atom), ())))
+
     def families(self) -> dict[int, list[int]]:
         """Return for each basic atom the families that it is in."""
         families: dict[int, list[int]] = {}
@@ -120,6 +125,10 @@ class Atoms:
     def lose(self, labels: Labels, reason: str) -> None:
         """Note that removing atoms differs from masking them."""
         self._note(self._lossy, labels, reason)
+
+    def mix(self, labels: Labels, reason: str) -> None:
+        """Note that what becomes of other atoms depends on these, without a weight."""
+        self._note(self._mixed, labels, reason)
 
     def _note(self, notes: dict[int, list[str]], labels: Labels, reason: str) -> None:
         for atom in np.unique(self.roots(labels)).tolist():
@@ -178,7 +187,7 @@ class Atoms:
             self._unite(first, other)
 
     def _hand_over(self, atom: int, heirs: Iterable[int]) -> None:
-        for notes in (self._locks, self._lossy):
+        for notes in (self._locks, self._lossy, self._mixed):
             for reason in notes.pop(atom, ()):
                 for heir in heirs:
                     notes.setdefault(heir, []).append(reason)

@@ -5,7 +5,6 @@ one it comes from. All variables, configs and constants that depend on the group
 """
 
 import copy
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,7 +18,8 @@ from ramet.backends.values import to_numpy
 from ramet.compress.channels.arrange import Arrangement
 from ramet.compress.channels.atoms import Labels
 from ramet.compress.channels.follow import Channels, Identity
-from ramet.compress.channels.site import Axis, Flow
+from ramet.compress.channels.grown import grown
+from ramet.compress.channels.site import Axis, Flow, Kind
 from ramet.errors import GraphError, OptionError
 from ramet.graph import Call, Graph, Layer
 from ramet.graph.data import Edit
@@ -27,7 +27,7 @@ from ramet.graph.edits.draft import Draft
 from ramet.graph.edits.nested import rebuilt
 from ramet.graph.edits.remake import Remade, remade_layer
 from ramet.graph.journal import with_entry
-from ramet.graph.values import Role, Value, Variable, multiply, take
+from ramet.graph.values import Role, Value, Variable, take
 from ramet.tracing.configs import raw_config
 
 
@@ -122,7 +122,7 @@ def resized(
     sources: Mapping[str, Sequence[int]],
     edit: Edit,
     *,
-    shares: bool = False,
+    widens: bool = False,
 ) -> Graph:
     """Return a graph in which groups have other channels, with an entry in its journal.
 
@@ -132,7 +132,7 @@ def resized(
         sources: For each new channel, the old one that it comes from, or -1 for zeros; by the
             names of groups. Other groups stay.
         edit: The edit.
-        shares: Whether variables that read a channel several times are divided by how often.
+        widens: Whether new channels get values such that the function stays the same.
 
     Raises:
         GraphError: If the channels of a group cannot be repeated or moved.
@@ -144,7 +144,7 @@ def resized(
     }
     remade: dict[Identity, Remade] = {}
     for identity, flow in channels.flows.items():
-        one = _remade(plan, records[identity], flow, shares=shares)
+        one = _remade(plan, records[identity], flow, widens=widens)
         if one is not None:
             remade[identity] = one
     constants = _new_constants(plan)
@@ -165,13 +165,18 @@ def resized(
     return with_entry(rebuilt(graph, edit, renewed, changed), edit)
 
 
-def _remade(plan: Plan, record: Layer, flow: Flow, *, shares: bool) -> Remade | None:
+def _remade(plan: Plan, record: Layer, flow: Flow, *, widens: bool) -> Remade | None:
     """Return what becomes of one layer; `None` if it stays as it is."""
     recipe: dict[Role, Value] = {}
     for role, weight in flow.weights.items():
+        moved: list[tuple[Labels | None, Kind]] = [(plan.indices(a), k) for a, k in weight.axes]
+        if all(indices is None for indices, _ in moved):
+            continue
         value: Value = Variable(record, role)
-        for number, (axis, kind) in enumerate(weight.axes):
-            indices = plan.indices(axis)
+        if widens:
+            recipe[role] = grown(value, role, flow.shapes[role], moved)
+            continue
+        for number, (indices, _) in enumerate(moved):
             if indices is None:
                 continue
             if not len(indices):
@@ -181,27 +186,13 @@ def _remade(plan: Plan, record: Layer, flow: Flow, *, shares: bool) -> Remade | 
                 )
                 raise OptionError(message)
             value = take(value, indices, number)
-            if shares and kind == "read":
-                value = _shared(value, indices, number, len(weight.axes))
-        if not isinstance(value, Variable):
-            recipe[role] = value
+        recipe[role] = value
     changes = _changes(plan, flow)
     reads = plan.channels.reads.get(record.identity, ())
     is_layer = isinstance(flow.live, keras.Layer)
     if recipe or changes or (is_layer and any(map(plan.changes, reads))):
         return Remade(changes, recipe)
     return None
-
-
-def _shared(value: Value, indices: Labels, axis: int, rank: int) -> Value:
-    """Return a value divided by how often each index of an axis occurs."""
-    counts = Counter(indices.tolist())
-    if all(count == 1 for index, count in counts.items() if index >= 0):
-        return value
-    shape = [1] * rank
-    shape[axis] = len(indices)
-    factors = [1.0 if i < 0 else 1.0 / counts[i] for i in indices.tolist()]
-    return multiply(value, np.array(factors).reshape(shape))
 
 
 def _changes(plan: Plan, flow: Flow) -> dict[str, Any]:

@@ -183,7 +183,7 @@ class Site:
             return
         for axis, kind in axes:
             if kind == "read":
-                self.read(axis)
+                self.read(axis, weighted=True)
         known = self.flow.weights.get(role)
         if known is None:
             self.flow.weights[role] = Weight([*axes])
@@ -273,14 +273,31 @@ class Site:
         for axis in axes:
             self.lock(axis, reason)
 
-    def lose(self, axis: Axis, reason: str) -> None:
-        """Say why removing channels of an axis differs from masking them."""
+    def lose(self, axis: Axis, reason: str, *, mixes: bool = True) -> None:
+        """Say why removing channels of an axis differs from masking them.
+
+        Args:
+            axis: The axis.
+            reason: Why.
+            mixes: Whether what becomes of the other channels depends on them.
+        """
         if axis.labels is not None:
             self.atoms.lose(axis.labels, reason)
+            if mixes:
+                self.atoms.mix(axis.labels, reason)
 
-    def read(self, axis: Axis) -> None:
-        """Say that the channels of an axis are mixed: masked ones have to be zero."""
-        if axis.labels is None or axis.leaks is None:
+    def read(self, axis: Axis, *, weighted: bool = False) -> None:
+        """Say that the channels of an axis are mixed: masked ones have to be zero.
+
+        Args:
+            axis: The axis.
+            weighted: Whether a weight says how much each of them counts.
+        """
+        if axis.labels is None:
+            return
+        if not weighted:
+            self.atoms.mix(axis.labels, f"{self.name} goes over all channels")
+        if axis.leaks is None:
             return
         for number in np.unique(axis.leaks).tolist():
             if number:

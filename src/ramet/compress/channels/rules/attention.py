@@ -99,7 +99,7 @@ def grouped_query(site: Site) -> Sequence[Tensor] | None:
     site.lose(dim, f"{site.name} divides by the square root of the width of its heads")
     site.cross(heads, times, dim)
     site.tie(site.tensor("query")[-1], site.tensor("value")[-1])  # Keras requires one width.
-    site.lose(times, f"a masked query of {site.name} attends to all steps alike")
+    site.lose(times, f"a masked query of {site.name} attends to all steps alike", mixes=False)
     query = axis_of(site.atoms.crossed(heads.label(), times.label()))
     outputs = _projections(site, (query, heads), (dim, dim))
     site.size("num_query_heads", query)

@@ -131,7 +131,7 @@ def conv(site: Site) -> Sequence[Tensor] | None:
         ours, _ = site.atoms.split(out.label(), groups, site.path)
         site.tie(axis_of(ours), axis_of(blocks))
         site.size("groups", axis_of(blocks))
-        site.read(seen)
+        site.read(seen, weighted=True)
         seen = axis_of(inside)
     low = Axis((site.size_of("lora_kernel_a") or (0,))[-1])
     site.weight("kernel", *space(site, "kernel", rank), (seen, "read"), (out, "made"))

@@ -36,7 +36,8 @@ def _cell(site: Site, gates: int, state: str) -> Axis | None:
     site.weight("bias", *bias)
     site.configure(units=out)
     if name not in KEEPING:
-        site.lose(out, f"a unit is not zero after the {name or 'activation'} of {site.name}")
+        why = f"a unit is not zero after the {name or 'activation'} of {site.name}"
+        site.lose(out, why, mixes=False)
     return out
 
 
@@ -101,7 +102,7 @@ def rnn(site: Site) -> Sequence[Tensor] | None:
         initial = initial if isinstance(initial, list) else [initial]
         for tensor, state in zip(initial, states[1:], strict=False):
             site.tie(tensor[-1], state[-1])
-            site.read(tensor[-1])
+            site.read(tensor[-1], weighted=True)
     if getattr(layer, "stateful", False):
         site.lock_all(reason=f"{site.name} keeps its state between batches")
         site.lock(out, f"{site.name} keeps its state between batches")
@@ -167,7 +168,8 @@ def conv_lstm(site: Site) -> Sequence[Tensor] | None:
     site.configure(filters=out)
     name = getattr(cell.activation, "__name__", "")
     if name not in KEEPING:
-        site.lose(out, f"a channel is not zero after the {name or 'activation'} of {site.name}")
+        why = f"a channel is not zero after the {name or 'activation'} of {site.name}"
+        site.lose(out, why, mixes=False)
     for i, axis in enumerate(seen):
         if i and axis is not channels:
             site.positions(axis, axis.size)

@@ -1,0 +1,1 @@
+"""Deeper networks that compute what the shallow ones do."""
