@@ -73,6 +73,7 @@ def test_merging_gives_the_base_with_other_kernels(model, graph):
     assert ramet.verify(model, ramet.adapt.remove(adapted).build())
 
 
+@pytest.mark.sampled
 def test_an_adapted_model_is_a_model_like_others(model, graph):
     adapted = graph.build()
     shake(adapted)
@@ -196,6 +197,7 @@ def test_a_switch_trains_others_with_a_new_optimizer():
     assert np.array_equal(now["de_0_up"], de[1])
 
 
+@pytest.mark.sampled
 def test_what_trains_besides(tmp_path):
     model = texts()
     graph = ramet.adapt.lora(model, "**/query", rank=2, train_also=["head", "block/norm"])
@@ -214,6 +216,7 @@ def test_what_trains_besides(tmp_path):
     ]
 
 
+@pytest.mark.sampled
 def test_places():
     model = texts()
 
@@ -263,6 +266,7 @@ class Block(keras.layers.Layer):
         return {**super().get_config(), "units": self.units}
 
 
+@pytest.mark.sampled
 def test_layers_inside_a_users_layer(tmp_path):
     x = keras.Input((6,))
     model = keras.Model(x, layers.Dense(3, name="head")(Block(6, name="block")(x)))
@@ -283,6 +287,7 @@ def test_layers_inside_a_users_layer(tmp_path):
     assert flags == [True, True, False, False]
 
 
+@pytest.mark.sampled
 def test_a_shared_layer_and_a_frozen_model():
     x = keras.Input((6,))
     shared = layers.Dense(6, name="shared")
