@@ -20,7 +20,9 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("fold")
     x = keras.Input((6, 6, 3), name="x")
     y = layers.BatchNormalization(name="norm")(layers.Conv2D(4, 3, name="conv")(x))
-    y = layers.Dropout(0.5, name="drop")(layers.BatchNormalization(name="kept")(layers.ReLU()(y)))
+    y = layers.Dropout(0.5, name="drop")(
+        layers.BatchNormalization(name="kept")(layers.ReLU(name="relu")(y))
+    )
     trained(keras.Model(x, y, name="net")).save(folder / "model.keras")
     return folder
 
@@ -45,7 +47,7 @@ def test_a_file_is_folded(run, tmp_path):
     assert "is no layer with a kernel" in " ".join(text.split())
     folded = load(target)
     assert ramet.verify(load("model.keras"), folded, only="outputs", rtol=1e-4)
-    assert [layer.name for layer in folded.layers] == ["x", "conv", "re_lu", "kept", "drop"]
+    assert [layer.name for layer in folded.layers] == ["x", "conv", "relu", "kept", "drop"]
     data = json.loads(run("model.keras", target, "--force", "--inference-only", "--json"))
     assert [fold["place"] for fold in data["folds"] if not fold["reason"]] == ["drop", "norm"]
     assert data["journal"][0]["promise"] == "inference-equal"
