@@ -35,7 +35,7 @@ def masked(model: Any, groups: Groups, removed: Mapping[str, Iterable[int]]) -> 
 
 
 def scattered(model: Any, scale: float = 0.4, seed: int = 0, *, kernels: bool = True) -> Any:
-    """Give the weights of a model other values, biases and statistics too.
+    """Give the weights of a model other values, biases and statistics too; signals stay small.
 
     Args:
         model: The model.
@@ -48,7 +48,7 @@ def scattered(model: Any, scale: float = 0.4, seed: int = 0, *, kernels: bool = 
         if "seed" not in variable.path and (kernels or len(variable.shape) == 1):
             values = numbers.normal(0, scale, variable.shape)
             values = np.abs(values) + 0.5 if "variance" in variable.path else values
-            variable.assign(values + 1 if "gamma" in variable.path else values)
+            variable.assign(values + 0.6 if "gamma" in variable.path else values)
     return model
 
 
