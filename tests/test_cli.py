@@ -160,6 +160,16 @@ def test_diff(run):
     assert told["diff"]
 
 
+def test_show_gives_data(run):
+    data = run("show", "model.keras", "--json")
+    assert "text" not in data
+    (head,) = (call for call in data["calls"] if call["name"] == "head")
+    assert head["kind"] == "Dense"
+    assert head["parameters"] > 0
+    assert head["inputs"]
+    assert any("parameters" in total for total in data["totals"])
+
+
 def test_show(run, tmp_path):
     assert "conv1" in run("show", "model.keras")
     run("show", "model.keras", "other.keras", "--to", tmp_path / "m.html")
@@ -202,6 +212,33 @@ def test_each_edit(run, tmp_path):
     new = edited(run, tmp_path, "--configure", "conv*:trainable=False,activation=relu")
     assert [new.get_layer(name).trainable for name in ("conv1", "conv2", "head")] == [0, 0, 1]
     assert new.get_layer("conv1").activation is keras.activations.relu
+
+
+def test_edits_of_the_whole_graph(run, tmp_path):
+    new = edited(run, tmp_path, "--freeze", "*", "--unfreeze", "head")
+    assert [weight.path for weight in new.trainable_weights] == ["head/kernel", "head/bias"]
+    assert names(edited(run, tmp_path, "--prefix", "a_"))[1].startswith("a_")
+    assert names(edited(run, tmp_path, "--extract", "relu1"))[-1] == "relu1"
+    assert len(edited(run, tmp_path, "--extract", "relu1, relu2").outputs) == 2
+    assert len(edited(run, tmp_path, "--add-output", "relu2").outputs) == 2
+    assert "drop2" not in names(edited(run, tmp_path, "--rewire", "head=relu2"))
+    assert "drop2" not in names(edited(run, tmp_path, "--rewire", "head:0=relu2"))
+    assert edited(run, tmp_path, "--inputs", "batch_size=2").input_shape[0] == 2
+    tied = edited(run, tmp_path, "--share", "relu1=relu2")
+    assert "relu2" not in names(tied)
+    tied.save(tmp_path / "tied.keras")
+    run("edit", tmp_path / "tied.keras", tmp_path / "untied.keras", "--unshare", "relu1")
+    assert len(names(load(tmp_path / "untied.keras"))) == len(names(load("model.keras")))
+    inner = classifier()
+    outer = keras.Sequential([keras.Input(inner.input_shape[1:]), inner], name="outer")
+    outer.save(tmp_path / "outer.keras")
+    run("edit", tmp_path / "outer.keras", tmp_path / "flat.keras", "--flatten", "*")
+    assert "classifier_head" in names(load(tmp_path / "flat.keras"))
+    run("edit", tmp_path / "outer.keras", tmp_path / "flat2.keras", "--flatten", "classifier")
+    for option, text in (("--share", "relu1"), ("--rewire", "head"), ("--extract", "a,,b")):
+        assert "it does not have the form" in run(
+            "edit", "model.keras", "--dry-run", option, text, code=2
+        )
 
 
 def test_weights_follow(run, tmp_path):

@@ -15,7 +15,7 @@ from ramet.results.base import Table
 from ramet.results.profile import MEASURES, Profile
 from ramet.showing.parts import View
 from ramet.showing.read import layers_of, read
-from ramet.showing.table import table_of
+from ramet.showing.table import calls_of, table_of, totals
 from ramet.text.console import as_text
 
 __all__ = ["show", "text_of"]
@@ -116,6 +116,12 @@ def text_of(model: Any, other: Any = None, *, cost: Any = None) -> str:
     """Return what `show` prints, as plain text; `cost` cannot be printed."""
     _check_cost(cost, other, None)
     return as_text(_table(model, other))
+
+
+def data_of(model: Any, other: Any = None) -> dict[str, Any]:
+    """Return what `show` prints as plain data: the calls of the model, and the totals."""
+    view, layers = _view(model, other)
+    return {"name": view.name, "calls": calls_of(view), "totals": totals(view, layers)}
 
 
 def _view(model: Any, other: Any) -> tuple[View, list[Layer]]:

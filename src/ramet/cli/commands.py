@@ -9,7 +9,6 @@ import typer
 import ramet as verbs
 from ramet.cli.backend import choose
 from ramet.cli.common import DIFFERENT, DONE, Answer, Commands, Common, Force, command
-from ramet.cli.order import Ordered, edits_in_order
 from ramet.cli.terminal import working
 
 app = typer.Typer(
@@ -32,7 +31,6 @@ Only: TypeAlias = Annotated[
 ]
 Relative: TypeAlias = Annotated[float, typer.Option(help="Relative tolerance for outputs.")]
 Absolute: TypeAlias = Annotated[float, typer.Option(help="Absolute tolerance for outputs.")]
-_Edits: TypeAlias = list[str] | None
 
 
 class Weights(StrEnum):
@@ -208,7 +206,7 @@ def show(  # noqa: PLR0913 each is an option
       ramet show model.keras --to costs.html --cost macs
       ramet show before.keras after.keras --to change.html
     """
-    from ramet._show import content_for, text_of
+    from ramet._show import content_for, data_of, text_of
     from ramet.files import check_target
     from ramet.files.save import save_content
 
@@ -225,7 +223,7 @@ def show(  # noqa: PLR0913 each is an option
         save_content(content, to, force=force, sources=files)
         return Answer(f"'{models[0].name}' is shown in {to}", {**data, "to": str(to)})
     text = text_of(*models, cost=cost)
-    return Answer(text, {**data, "to": None, "text": text})
+    return Answer(text, {**data, "to": None, **data_of(*models)})
 
 
 @command(app)
@@ -282,92 +280,6 @@ def doctor(*, common: Common) -> Answer:
         choose(common.backend)
     found = checkup()
     return Answer(str(found), found.to_dict(), DONE if found.ok else DIFFERENT)
-
-
-@command(app, cls=Ordered)
-def edit(  # noqa: PLR0913 each is an option
-    ctx: typer.Context,
-    source: File,
-    target: Annotated[Path | None, typer.Argument(help="The .keras file to write.")] = None,
-    *,
-    replace: Annotated[_Edits, typer.Option(metavar="GLOB=LAYER", help="Replace layers.")] = None,
-    remove: Annotated[_Edits, typer.Option(metavar="GLOB", help="Remove layers.")] = None,
-    insert_after: Annotated[
-        _Edits, typer.Option(metavar="GLOB=LAYER", help="Insert a layer after others.")
-    ] = None,
-    insert_before: Annotated[
-        _Edits, typer.Option(metavar="GLOB=LAYER", help="Insert a layer before others.")
-    ] = None,
-    rename: Annotated[_Edits, typer.Option(metavar="OLD=NEW", help="Rename a layer.")] = None,
-    configure: Annotated[
-        _Edits, typer.Option(metavar="GLOB:KEY=VALUE,...", help="Change arguments of layers.")
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing.")] = False,
-    prove: Annotated[
-        bool, typer.Option("--prove", help="Measure whether the edits keep their promises.")
-    ] = False,
-    force: Force = False,
-    common: Common,
-) -> Answer:
-    """Edit the graph of a model. Edits are applied in the order of the options.
-
-    A layer is written as in Python, with literal arguments: it is parsed, not evaluated.
-    Layers that no edit touches keep their weights. With --prove, the models before and after each
-    edit are called on generated inputs; if a promise is broken, nothing is written. Exits with 1
-    if one is broken or could not be measured.
-
-    Examples:
-      ramet edit a.keras b.keras --replace 'relu*=keras.layers.PReLU()'
-      ramet edit a.keras b.keras --remove 'drop*' --rename fc=head
-      ramet edit a.keras b.keras --insert-after 'block2=layers.Dropout(0.1)'
-      ramet edit a.keras b.keras --configure 'head:units=20,weights=grow'
-      ramet edit a.keras --configure 'conv*:trainable=false' --dry-run
-      ramet edit a.keras b.keras --insert-after 'pool=layers.Dropout(0.2)' --prove
-    """
-    del replace, remove, insert_after, insert_before, rename, configure  # read in order below
-    from ramet.errors import OptionError
-    from ramet.files import save
-
-    edits = edits_in_order(ctx)
-    if not edits:
-        raise OptionError("there are no edits; name one, such as --remove 'drop*'")
-    if target is None and not dry_run:
-        raise OptionError("there is no file to write; name one, or use --dry-run")
-    if target is not None and not dry_run:
-        _check_model_target(source, target, force=force)
-    model = common.load(source)
-    from ramet.cli.written_edits import Written, apply
-
-    graph = apply(verbs.trace(model), [Written(how, text) for how, text in edits])
-    with working("building"):
-        report = graph.transfer_report()
-    proof = None
-    if prove:
-        with working("proving"):
-            proof = verbs.prove(graph)
-    is_broken = proof is not None and bool(proof.broken)
-    writes = target is not None and not dry_run and not is_broken
-    if target is not None and writes:
-        with working(f"saving {target}"):
-            save(graph.build(), target, force=force, sources=[source])
-    written = str(target) if writes else None
-    data = {
-        "source": str(source),
-        "target": written,
-        "dry_run": dry_run,
-        "journal": [entry.to_dict() for entry in graph.journal],
-        "notes": [*graph.journal.notes],
-        "weights": report.to_dict()["transfers"],
-        "optimizer": report.optimizer,
-        "proof": None if proof is None else proof.to_dict(),
-    }
-    last = f"written to {target}"
-    if not writes:
-        why = "a promise is broken" if is_broken else "--dry-run"
-        last = f"nothing was written ({why})"
-    parts = [graph.journal, report, *([] if proof is None else [proof]), last]
-    code = DONE if proof is None or proof.ok else DIFFERENT
-    return Answer("\n".join(map(str, parts)), data, code)
 
 
 def _check_model_target(source: Path, target: Path, *, force: bool) -> None:

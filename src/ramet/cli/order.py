@@ -5,7 +5,11 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
-EDITS = ("replace", "remove", "insert_after", "insert_before", "rename", "configure")
+EDITS = (
+    *("replace", "remove", "insert_after", "insert_before", "rename", "configure"),
+    *("freeze", "unfreeze", "flatten", "prefix", "share", "unshare", "rewire"),
+    *("add_output", "extract", "inputs"),
+)
 """The options whose order matters."""
 
 _KEY = "ramet.cli.edits"

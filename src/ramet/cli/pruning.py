@@ -1,6 +1,5 @@
 """`ramet prune`: a file with fewer channels."""
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -9,12 +8,13 @@ import ramet as verbs
 from ramet.cli.commands import File, app
 from ramet.cli.common import Answer, Common, Force, command
 from ramet.cli.terminal import working
+from ramet.cli.writing import DryRun, Target, check_target, written
 
 
 @command(app)
 def prune(  # noqa: PLR0913 each is an option
     source: File,
-    target: Annotated[Path | None, typer.Argument(help="The .keras file to write.")] = None,
+    target: Target = None,
     *,
     ratio: Annotated[float | None, typer.Option(help="Part of the channels to remove.")] = None,
     macs: Annotated[
@@ -38,7 +38,7 @@ def prune(  # noqa: PLR0913 each is an option
     round_to: Annotated[int, typer.Option(help="Groups keep a multiple of so many.")] = 1,
     max_ratio: Annotated[float, typer.Option(help="Part that one group may lose at most.")] = 1.0,
     steps: Annotated[int, typer.Option(help="Steps, with new scores in each.")] = 1,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing.")] = False,
+    dry_run: DryRun = False,
     force: Force = False,
     common: Common,
 ) -> Answer:
@@ -52,13 +52,7 @@ def prune(  # noqa: PLR0913 each is an option
       ramet prune model.keras smaller.keras --ratio 0.5
       ramet prune model.keras smaller.keras --macs 0.5 --scope global --round-to 8
     """
-    from ramet.errors import OptionError
-    from ramet.files import check_target, save
-
-    if target is None and not dry_run:
-        raise OptionError("there is no file to write; name one, or use --dry-run")
-    if target is not None and not dry_run:
-        check_target(target, suffixes=(".keras",), force=force, sources=[source])
+    check_target(source, target, dry_run=dry_run, force=force)
     model = common.load(source)
     listing = verbs.compress.groups(model)
     options: dict[str, Any] = {"ratio": ratio, "macs": macs, "params": params}
@@ -69,20 +63,13 @@ def prune(  # noqa: PLR0913 each is an option
     with working("pruning"):
         graph = verbs.compress.prune(model, **options)
         before, after = verbs.profile(model), verbs.profile(graph)
-    if target is not None and not dry_run:
-        with working(f"saving {target}"):
-            save(graph.build(), target, force=force, sources=[source])
+    left = (
+        f"MACs: {before.macs:,} → {after.macs:,}; parameters: {before.params:,} → {after.params:,}"
+    )
+    text = f"{listing}\n{graph.journal.text(full=True)}\n{left}"
     data = {
-        "source": str(source),
-        "target": None if dry_run else str(target),
-        "dry_run": dry_run,
-        "journal": [entry.to_dict() for entry in graph.journal],
         "macs": [before.macs, after.macs],
         "params": [before.params, after.params],
         **listing.to_dict(),
     }
-    left = (
-        f"MACs: {before.macs:,} → {after.macs:,}; parameters: {before.params:,} → {after.params:,}"
-    )
-    last = "nothing was written (--dry-run)" if dry_run else f"written to {target}"
-    return Answer(f"{listing}\n{graph.journal.text(full=True)}\n{left}\n{last}", data)
+    return written(graph, text, data, source, target, dry_run=dry_run, force=force)

@@ -93,6 +93,56 @@ def _configure(text: str) -> Change:
     return lambda graph: graph.configure(_places(graph, glob), **changes)
 
 
+def _freeze(text: str) -> Change:
+    glob = text.strip()
+    return lambda graph: graph.freeze(None if glob == "*" else _places(graph, glob))
+
+
+def _unfreeze(text: str) -> Change:
+    glob = text.strip()
+    return lambda graph: graph.unfreeze(None if glob == "*" else _places(graph, glob))
+
+
+def _flatten(text: str) -> Change:
+    name = text.strip()
+    return lambda graph: graph.flatten(None if name == "*" else name)
+
+
+def _prefix(text: str) -> Change:
+    return lambda graph: graph.prefix(text.strip())
+
+
+def _share(text: str) -> Change:
+    first, others = _halves(text, "=", "FIRST=OTHER,OTHER")
+    return lambda graph: graph.share(first, *_listed(others))
+
+
+def _unshare(text: str) -> Change:
+    glob = text.strip()
+    return lambda graph: graph.unshare(_places(graph, glob))
+
+
+def _rewire(text: str) -> Change:
+    where, tensor = _halves(text, "=", "CALL=TENSOR or CALL:ARGUMENT=TENSOR")
+    call, _, argument = where.partition(":")
+    at = int(argument) if argument.isdecimal() else argument or 0
+    return lambda graph: graph.rewire(call, at, tensor)
+
+
+def _add_output(text: str) -> Change:
+    return lambda graph: graph.add_output(text.strip())
+
+
+def _extract(text: str) -> Change:
+    places = _listed(text)
+    return lambda graph: graph.extract(outputs=places if len(places) > 1 else places[0])
+
+
+def _inputs(text: str) -> Change:
+    options = read_arguments(text)
+    return lambda graph: graph.with_inputs(**options)
+
+
 HOWS: dict[str, Callable[[str], Change]] = {
     "replace": _replace,
     "remove": _remove,
@@ -100,6 +150,16 @@ HOWS: dict[str, Callable[[str], Change]] = {
     "insert_before": _insert_before,
     "rename": _rename,
     "configure": _configure,
+    "freeze": _freeze,
+    "unfreeze": _unfreeze,
+    "flatten": _flatten,
+    "prefix": _prefix,
+    "share": _share,
+    "unshare": _unshare,
+    "rewire": _rewire,
+    "add_output": _add_output,
+    "extract": _extract,
+    "inputs": _inputs,
 }
 """The edits that can be written, by the names of their options."""
 
@@ -109,6 +169,13 @@ def _halves(text: str, sign: str, form: str) -> tuple[str, str]:
     if not (first and separator and second):
         raise OptionError(f"it does not have the form {form}")
     return first, second
+
+
+def _listed(text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise OptionError("it does not have the form NAME,NAME")
+    return names
 
 
 def _layer_at(text: str) -> tuple[str, LayerText]:

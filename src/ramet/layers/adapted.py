@@ -31,7 +31,7 @@ class Adapted:
     @property
     def trainable(self) -> bool:
         """Whether the adapters, and the layer if it trains with them, train."""
-        return super().trainable  # type: ignore[misc]  # that of the layer
+        return super().trainable  # type: ignore[misc] the class is made on demand  # that of the layer
 
     @trainable.setter
     def trainable(self, value: bool) -> None:
@@ -53,7 +53,7 @@ class Adapted:
 
     def get_config(self) -> dict[str, Any]:
         """Return what the layer is without adapters, and the adapters."""
-        base = super().get_config()  # type: ignore[misc]  # that of the layer
+        base = super().get_config()  # type: ignore[misc] the class is made on demand  # that of the layer
         return {
             "name": self.name,
             "base": internals.described_as(self.base_class, base),
@@ -80,7 +80,7 @@ class Adapted:
         if not isinstance(plain, keras.Layer):
             raise TypeError(f"adapters are of a layer, not of a {type(plain).__name__}")
         made = adapted_class(type(plain))
-        layer = super(Adapted, made).from_config(plain.get_config())  # type: ignore[misc]
+        layer = super(Adapted, made).from_config(plain.get_config())  # type: ignore[misc] the class is made on demand
         return _with_adapters(layer, Adapters(entries), trains_base=trains_base)
 
 

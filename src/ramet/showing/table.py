@@ -56,6 +56,25 @@ def _cells(node: Node) -> dict[str, str]:
     }
 
 
+def calls_of(view: View) -> list[dict[str, Any]]:
+    """Return the calls of a view as plain data, with those of nested models inside."""
+    return [
+        {
+            "name": node.name,
+            "kind": node.kind,
+            "output": node.output,
+            "inputs": [*node.sources],
+            "parameters": node.parameters,
+            "masked": node.masked,
+            "shared": node.shared,
+            "difference": node.difference,
+            "reasons": [*node.reasons],
+            "calls": [] if node.inside is None else calls_of(node.inside),
+        }
+        for node in view.nodes
+    ]
+
+
 def kind_text(node: Node) -> str:
     """Return the class of the layer, and how many layers a nested model holds."""
     if node.layer is None or node.layer.graph is None:

@@ -117,7 +117,7 @@ def _sizes(sizes: Any) -> Any:
 def attention(site: Site) -> Sequence[Tensor] | None:
     """Attention and AdditiveAttention: of [query, value, key], the value has the channels."""
     tensors = site.tensors()
-    if len(tensors) < 2 or getattr(site.layer, "score_mode", "dot") != "dot":  # noqa: PLR2004
+    if len(tensors) < 2 or getattr(site.layer, "score_mode", "dot") != "dot":  # noqa: PLR2004 a pair
         return None
     query, value = tensors[0], tensors[1]
     key = tensors[2] if len(tensors) > 2 else value  # noqa: PLR2004 with keys
