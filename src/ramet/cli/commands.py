@@ -198,7 +198,8 @@ def show(  # noqa: PLR0913 each is an option
 ) -> Answer:
     """Show a model, or what differs between two.
 
-    As a table in the terminal, or as a page that needs no network.
+    As a table in the terminal, or as a page that needs no network. A file with classes that are
+    not part of Keras is shown as far as it says what it holds; nothing of it is loaded.
 
     Examples:
       ramet show model.keras
@@ -215,14 +216,17 @@ def show(  # noqa: PLR0913 each is an option
         check_target(to, force=force, sources=files)
     # A comparison needs Keras.
     models = common.describe(files) if to is None and other is None and not cost else None
-    models = models or [common.load(each) for each in files]
-    data = {"file": str(file), "other": None if other is None else str(other)}
+    note = ""
+    if models is None:
+        models, note = common.load_or_outline(files, needs_layers=bool(cost))
+    data = {"file": str(file), "other": None if other is None else str(other), "note": note}
     if to is not None:
         names = tuple(each.name for each in files)
         content = content_for(to, *models, names=names if other is not None else (), cost=cost)
         save_content(content, to, force=force, sources=files)
-        return Answer(f"'{models[0].name}' is shown in {to}", {**data, "to": str(to)})
-    text = text_of(*models, cost=cost)
+        said = f"'{models[0].name}' is shown in {to}"
+        return Answer("\n".join(filter(None, (said, note))), {**data, "to": str(to)})
+    text = "\n".join(filter(None, (text_of(*models, cost=cost), note)))
     return Answer(text, {**data, "to": None, **data_of(*models)})
 
 

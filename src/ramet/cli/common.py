@@ -71,8 +71,42 @@ class Common:
 
         if self.imports or self.backend is not None:
             return None
-        graphs = [describe(path, trust=self.trust) for path in paths]
+        try:
+            graphs = [describe(path, trust=self.trust) for path in paths]
+        except RametError:
+            return None  # loading gives the reason, or an outline
         return None if None in graphs else graphs
+
+    def load_or_outline(
+        self, paths: list[Path], *, needs_layers: bool = False
+    ) -> tuple[list[Any], str]:
+        """Load models, or read what one file says if its classes are not known.
+
+        Args:
+            paths: The files.
+            needs_layers: Whether an outline is not enough.
+
+        Returns:
+            The models, and a note on what an outline leaves out.
+        """
+        from ramet.files.description import outline
+
+        try:
+            return [self.load(path) for path in paths], ""
+        except RametError:
+            if self.trust or needs_layers or len(paths) > 1 or paths[0].suffix != ".keras":
+                raise
+            try:
+                graph, foreign = outline(paths[0])
+            except RametError:
+                graph, foreign = None, []
+            if graph is None or not foreign:
+                raise
+        names = ", ".join(foreign)
+        return [graph], (
+            f"this is an outline: {names} is not part of Keras, and nothing was loaded; masks and "
+            "what is marked with ? are not known. To load the file, use --trust"
+        )
 
     def load(self, path: Path) -> Any:
         """Load a model on the chosen backend."""

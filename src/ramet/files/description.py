@@ -13,11 +13,13 @@ from typing import Any, Literal, cast
 
 import h5py
 
+from ramet.errors import FileError
 from ramet.files import known
 from ramet.files.archive import ARCHIVE_SUFFIXES, WEIGHTS
 from ramet.files.config import check_calls, named_in
 from ramet.files.load import checked_file
 from ramet.files.member import opened
+from ramet.files.words import one_line
 from ramet.graph import Call, Graph, Layer, Ref, Spec
 from ramet.graph.data import Facts
 from ramet.graph.names import unique_name
@@ -58,6 +60,27 @@ def describe(path: Path, *, trust: bool = False) -> Graph | None:
         return read_graph(path, config)
     except (UndescribedError, *_MALFORMED):
         return None  # If anything is wrong with the file, Keras will report it.
+
+
+def outline(path: Path) -> tuple[Graph, list[str]]:
+    """Read what a file says of a model whose classes are not known, without creating any.
+
+    Returns:
+        The graph: classes are names, and outputs that the file says nothing of are unknown; and
+        the names of the classes and functions that are not part of Keras.
+
+    Raises:
+        FileError: If it is not a model file, a broken or hostile one, or has no graph.
+    """
+    config = checked_file(path, trust=True)[0][0]
+    foreign = [str(named) for named in named_in(config) if named.foreign]
+    try:
+        with opened(path, WEIGHTS) as member, h5py.File(member, "r") as file:
+            graph = _Reader(_Weights(file), lenient=True).graph(config, "")
+    except (UndescribedError, *_MALFORMED) as error:
+        message = f"'{path}' does not say how its layers are connected: {one_line(str(error))}"
+        raise FileError(message) from error
+    return graph, [*dict.fromkeys(foreign)]
 
 
 def read_graph(path: Path, config: dict[str, Any]) -> Graph:
@@ -135,26 +158,31 @@ class _Reader:
     """Reads models from configs, a shared layer once."""
 
     weights: _Weights
+    lenient: bool = False
+    """Whether layers may be of any class, and outputs unknown."""
     layers: dict[int, FileLayer] = field(default_factory=dict[int, FileLayer])
     graphs: dict[int, Graph] = field(default_factory=dict[int, Graph])
 
     def graph(self, described: dict[str, Any], place: str) -> Graph:
         """Read a model whose weights are in a group."""
         kind, config = described["class_name"], described["config"]
-        if kind not in _MODELS or described["module"].partition(".")[0] != "keras":
+        is_own = kind in _MODELS and described["module"].partition(".")[0] == "keras"
+        if not (is_own or (self.lenient and _has_graph(described))):
             raise UndescribedError(f"a model of the class {kind}")
         layers = {
-            each["config"]["name"]: self.layer(each, place, config["trainable"])
+            each["config"]["name"]: self.layer(each, place, config.get("trainable", True))
             for each in config["layers"]
         }
-        calls = _Sequential if kind == "Sequential" else _Functional
-        return calls(config, layers).graph()
+        calls = _Functional if "output_layers" in config else _Sequential
+        return calls(config, layers, lenient=self.lenient).graph()
 
     def layer(self, described: dict[str, Any], group: str, trainable: object) -> Layer:
         """Read a layer of a model whose weights are in a group."""
         kind, config = described["class_name"], described["config"]
         shared = described.get("shared_object_id")
-        if config.get("trainable", True) and not trainable and _role(described) != "input":
+        frozen = config.get("trainable", True) and not trainable and _role(described) != "input"
+        is_model = kind in _MODELS or (self.lenient and _has_graph(described))
+        if frozen and not self.lenient:
             raise UndescribedError(f"{config['name']} is in a frozen model, and not frozen itself")
         layer = self.layers.get(shared) if shared is not None else None
         if layer is None:
@@ -163,7 +191,7 @@ class _Reader:
                 self.layers[shared] = layer
         place = self.weights.place(group, config["name"])
         graph = None
-        if kind in _MODELS:
+        if is_model:
             graph = self.graphs.get(shared) if shared is not None else None
             graph = graph or self.graph(described, place or "")
             if shared is not None:
@@ -172,9 +200,10 @@ class _Reader:
                 layer.parameters |= inner.origin.parameters
         elif place is not None and not layer.parameters:
             self._weigh(layer, kind, config, place)
-        if kind not in _MODELS:
-            _check_weights(described, self.weights.shapes(place))
-        _check(described)
+        if not self.lenient:
+            if not is_model:
+                _check_weights(described, self.weights.shapes(place))
+            _check(described)
         return Layer(config["name"], kind, layer, graph, facts=Facts(_role(described)))
 
     def _weigh(self, layer: FileLayer, kind: str, config: dict[str, Any], place: str) -> None:
@@ -182,16 +211,24 @@ class _Reader:
         for variables in self.weights.variables(place):
             frozen = known.frozen_weights(kind, config, len(variables))
             for at, (where, variable) in enumerate(variables):
-                if variable.dtype.kind not in "fV" and kind != "Normalization":
+                is_quantized = variable.dtype.kind not in "fV" and kind != "Normalization"
+                if is_quantized and not self.lenient:
                     raise UndescribedError(f"{config['name']} is quantized")
                 trains = bool(trained) and at < len(variables) - frozen
                 layer.parameters[self.weights.number(where)] = math.prod(variable.shape), trains
 
 
+def _has_graph(described: dict[str, Any]) -> bool:
+    """Whether a model, of whatever class, says how its layers are connected."""
+    config = described["config"]
+    return isinstance(config.get("layers"), list) and "input_layers" in config
+
+
 def _role(described: dict[str, Any]) -> Literal["layer", "operation", "input"]:
     if described["class_name"] == "InputLayer":
         return "input"
-    is_layer = described["module"] == "keras.layers" or described["class_name"] in _MODELS
+    own = described["module"] != "keras.layers" and described.get("registered_name") is not None
+    is_layer = described["module"] == "keras.layers" or described["class_name"] in _MODELS or own
     return "layer" if is_layer else "operation"
 
 
@@ -224,8 +261,10 @@ def _check_weights(described: dict[str, Any], shapes: list[tuple[int, ...]]) -> 
 class _Calls:
     """The calls of one model."""
 
-    def __init__(self, config: dict[str, Any], layers: dict[str, Layer]) -> None:
-        self.config, self.layers = config, layers
+    def __init__(
+        self, config: dict[str, Any], layers: dict[str, Layer], *, lenient: bool = False
+    ) -> None:
+        self.config, self.layers, self.lenient = config, layers, lenient
         self.described = {each["config"]["name"]: each for each in config["layers"]}
         self.calls: dict[str, Call] = {}
 
@@ -242,6 +281,16 @@ class _Calls:
         return Graph(self.config["name"], layers, self.calls, inputs, outputs)
 
     def output(self, name: str, inputs: list[Spec]) -> Spec:
+        """Return the output of a layer for some inputs; if lenient, it may be unknown."""
+        try:
+            if all(spec.known for spec in inputs):
+                return self.known_output(name, inputs)
+        except (UndescribedError, *_MALFORMED):
+            if not self.lenient:
+                raise
+        return Spec((), "", name, known=False)
+
+    def known_output(self, name: str, inputs: list[Spec]) -> Spec:
         """Return the output of a layer for some inputs."""
         layer, config = self.layers[name], self.described[name]["config"]
         if layer.is_input:
@@ -279,7 +328,7 @@ class _Sequential(_Calls):
             specs = [self.output(name, specs)]
             refs = [Ref(self.add(name, refs, (*specs,)))]
         first = next(iter(self.layers.values()))
-        if not first.is_input:
+        if not first.is_input and not self.lenient:
             raise UndescribedError(f"the input of {self.config['name']}")
         return self.whole(Ref(first.name), refs[0])
 
@@ -313,22 +362,25 @@ class _Functional(_Calls):
     def _make(self, call: tuple[str, int]) -> None:
         name, at = call
         options = self.nodes[name][at]["kwargs"]
-        if options.get("mask") is not None or options.get("return_attention_scores"):
+        odd = options.get("mask") is not None or options.get("return_attention_scores")
+        if odd and not self.lenient:
             raise UndescribedError(f"what {name} computes from its arguments")
         tensors = self.inputs[call]
         histories = [tensor["keras_history"] for tensor in tensors]
         refs = [Ref(self.names[source, node], index) for source, node, index in histories]
         specs = self.specs.get(call, {})
         if not specs:
-            inputs = [self.specs[source, node][index] for source, node, index in histories]
-            specs = {0: self.output(name, inputs)}
-        count = 1
+            made = [self.calls[ref.call].outputs[ref.index] for ref in refs]
+            specs = {0: self.output(name, made)}
+        count = max(specs) + 1 if self.lenient else 1
         graph = self.layers[name].graph
         if graph is not None:
             count = len([*leaves(graph.outputs)])
-        if [*sorted(specs)] != [*range(count)]:
+        if [*sorted(specs)] != [*range(count)] and not self.lenient:
             raise UndescribedError(f"all outputs of {name}")
-        self.names[call] = self.add(name, refs, tuple(specs[index] for index in range(count)))
+        unknown = Spec((), "", name, known=False)
+        outputs = tuple(specs.get(index, unknown) for index in range(count))
+        self.names[call] = self.add(name, refs, outputs)
 
     def _structure(self, tree: Any) -> Any:
         """Return inputs or outputs with refs in place of the histories in a file."""
