@@ -20,12 +20,20 @@ EXAMPLES = sorted(
     for path in (ROOT / "examples").glob("*.py")
     if path.stem != "demo"  # it takes times; `make demo` runs it
 )
-WIDTH = 88
+WIDTH = 80
 """Columns of the outputs: as many as fit a page."""
 
 
 def test_there_are_examples():
     assert len(EXAMPLES) >= 14
+
+
+def test_the_documentation_shows_every_example_and_its_output():
+    pages = "".join(p.read_text(encoding="utf-8") for p in (ROOT / "docs" / "tasks").glob("*.md"))
+    for path in EXAMPLES:
+        assert f'\n--8<-- "examples/{path.name}"\n' in pages
+        assert f'\n--8<-- "docs/output/{path.stem}.txt"\n' in pages
+    assert {path.stem for path in OUTPUTS.glob("*.txt")} == {path.stem for path in EXAMPLES}
 
 
 def without_numbers(text: str) -> list[str]:
