@@ -407,7 +407,7 @@ STATE = {
         lambda m: value_of(next(iter(m.optimizer.traces.values()))), "optimizer variable '"),
     "a hidden variable of an optimizer": (
         lambda m: value_of(m.optimizer.hidden.step), "optimizer variable 'optimizer.hidden.step'"),
-    "iterations": (lambda m: value_of(m.optimizer.iterations), "optimizer variable 'own/iteration' differs"),
+    "iterations": (lambda m: value_of(m.optimizer.iterations), "optimizer variable 'iterations' differs"),
     "a moving mean": (of("bn", lambda x: value_of(x.moving_mean)), "variable 'bn/moving_mean'"),
     "a kernel": (of("dense", lambda x: value_of(x.kernel)), "variable 'dense/kernel' differs"),
     "a negative zero": (of("head", lambda x: x.bias.assign(-x.bias)),

@@ -165,6 +165,7 @@ def test_an_unpickled_graph_can_be_read_and_edited_but_asks_nobody():
         edited = one.freeze("drop").remove("drop").rename({"dense": "last"})
         assert [*edited.select(kind="Dense")] == ["last"]
     assert edited == graph.freeze("drop").remove("drop").rename({"dense": "last"})
+    assert len(again.add_output("dense").outputs) == len(["x", "dense"])
     with pytest.raises(ramet.GraphError, match="trace the model again"):
         again.insert_after("dense", layers.ReLU())
 

@@ -1,5 +1,6 @@
 """`prune`: remove the channels that matter least."""
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -26,7 +27,9 @@ Criterion = Literal[
 Scope = Literal["local", "global", "isomorphic"]
 
 _CORRECTIONS = 4
-"""How often an estimate of MACs is corrected at most."""
+"""How often an estimate of MACs is corrected, to use as much of a budget as there is."""
+_STEP = 0.97
+"""How much less is aimed at if corrections do not lead below the limit."""
 _CLOSE = 0.97
 """Which part of a budget is to be used at least, if that is possible."""
 
@@ -150,16 +153,20 @@ class _Goal:
             return removed_at(ratio=self.value * share)
         part = 1 - (1 - self.value) * share
         budget, limit = Budget(channels, arrangement, self.what), part * self.total
-        aim, removed = limit, dict[str, list[int]]()
-        for _ in range(_CORRECTIONS):
+        aim, best, most = limit, dict[str, list[int]](), -1
+        for number in itertools.count():  # the aim falls until it cannot be met
             removed = least_removed(budget, aim, part, removed_at)
-            found = budget.left(removed)
+            left = budget.left(removed)
             if self.what == "macs":
-                found = counted_in(remove(channels, arrangement, removed), self.what)
-            if found <= limit and (self.what == "params" or found > _CLOSE * limit):
+                left = counted_in(remove(channels, arrangement, removed), self.what)
+            if most < left <= limit:
+                best, most = removed, left
+            is_close = self.what == "params" or most > _CLOSE * limit
+            if most >= 0 and (is_close or number >= _CORRECTIONS):
                 break
-            aim *= limit / max(found, 1)
-        return removed
+            factor = limit / max(left, 1)
+            aim *= factor if number < _CORRECTIONS else min(factor, _STEP)
+        return best
 
 
 def _total(channels: Channels, arrangement: Arrangement, what: str) -> int:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ramet._arguments import check_mapping, check_text, shown
 from ramet.errors import GraphError, OptionError
 from ramet.graph.data import Call, Layer, Ref, Spec
+from ramet.graph.journal import Journal
 from ramet.graph.names import counted, did_you_mean
 from ramet.graph.tree import leaves
 
@@ -23,7 +24,7 @@ def check_fields(name: Any, fields: Mapping[str, Any]) -> None:
     for part in ("layers", "calls"):
         if not isinstance(fields.get(part, {}), Mapping):
             check_mapping(fields[part], f"the {part} of graph '{name}'", f"{part} by name")
-    if not isinstance(fields.get("journal", ()), tuple):
+    if not isinstance(fields.get("journal", Journal()), Journal):
         message = f"the journal of graph '{name}' must be a Journal, got {shown(fields['journal'])}"
         raise OptionError(message)
 

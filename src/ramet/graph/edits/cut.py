@@ -10,6 +10,7 @@ from ramet.errors import GraphError, OptionError
 from ramet.graph.data import Call, Edit, Layer, Ref, Spec
 from ramet.graph.edits.draft import Draft
 from ramet.graph.edits.inline import Taps, flatten
+from ramet.graph.edits.resolve import promised
 from ramet.graph.journal import with_entry
 from ramet.graph.locate import check_place, find_ref
 from ramet.graph.names import did_you_mean, listed, shown, unique_name
@@ -243,7 +244,8 @@ def add_output(graph: "Graph", place: "str | Ref", name: str | None) -> "Graph":
     ref = cast("Ref", taps.refs(place)[0])
     graph = taps.graph
     label = place if isinstance(place, str) else place.call
-    edit = Edit(f"add output '{label}'", promise=graph.live_origin().promise_of_order(graph))
+    promise = promised(graph, lambda live: live.promise_of_order(graph))
+    edit = Edit(f"add output '{label}'", promise=promise)
     before: Any = graph.outputs
     if name is not None and not isinstance(before, dict):
         message = f"the outputs of graph '{graph.name}' are not a dict, so none can have a name"

@@ -7,6 +7,7 @@ from ramet.errors import GraphError
 from ramet.graph.data import Call, Edit, Layer, Ref
 from ramet.graph.edits.draft import Draft
 from ramet.graph.edits.nested import edit_inside, nested_graph
+from ramet.graph.edits.resolve import promised
 from ramet.graph.journal import with_entry
 from ramet.graph.locate import (
     calls_of_layer,
@@ -31,7 +32,8 @@ def flatten(graph: "Graph", path: str | None) -> "Graph":
         quoted = [f"'{key}'" for key in keys]
         shown = listed(quoted) or "nothing: no model is nested"
         lines = [f"flatten {key}" for key in quoted]
-        edit = Edit.of_many(f"flatten {shown}", lines, graph.live_origin().promise_of_order(graph))
+        promise = promised(graph, lambda live: live.promise_of_order(graph))
+        edit = Edit.of_many(f"flatten {shown}", lines, promise)
         changed = graph
         while keys := _nested(changed):
             changed, _ = _inlined(changed, keys[0], edit)
@@ -42,7 +44,8 @@ def flatten(graph: "Graph", path: str | None) -> "Graph":
         kind = inner.layers[key].kind
         message = f"'{path}' of graph '{graph.name}' is a {kind}, not a model with a graph"
         raise GraphError(message)
-    edit = Edit(f"flatten '{path}'", promise=graph.live_origin().promise_of_order(graph))
+    promise = promised(graph, lambda live: live.promise_of_order(graph))
+    edit = Edit(f"flatten '{path}'", promise=promise)
     changed = edit_inside(graph, models, edit, lambda target: _inlined(target, key, edit)[0])
     return with_entry(changed, edit)
 

@@ -14,6 +14,7 @@ from ramet.graph.tree import Tree, leaves
 
 if TYPE_CHECKING:
     from ramet.graph.core import Graph
+    from ramet.graph.origin import Origin
 
 LayerOrFunction: TypeAlias = Any
 """A layer, a function that returns one for the live layer at the place, or one of tensors."""
@@ -111,6 +112,11 @@ def described(graph: "Graph", new: Layer) -> str:
     return f"{new.kind} '{new.name}'{owner}"
 
 
+def promised(graph: "Graph", ask: "Callable[[Origin], Promise]") -> Promise:
+    """Return what an edit promises; without live layers, as in an unpickled graph, nothing."""
+    return "changed" if graph.origin is None else ask(graph.live_origin())
+
+
 def passing_promise(graph: "Graph", inner: "Graph", layer: Layer, ref: Ref) -> Promise:
     """Return what it promises to add or remove a layer between a tensor and its consumers.
 
@@ -120,6 +126,8 @@ def passing_promise(graph: "Graph", inner: "Graph", layer: Layer, ref: Ref) -> P
         layer: The layer.
         ref: The tensor.
     """
+    if graph.origin is None:
+        return "changed"
     live, spec = graph.live_origin(), inner.calls[ref.call].outputs[ref.index]
     promise = live.promise_of_passing(layer, spec, inner)
     # In inference, the order of calls shows only in what they leave behind.

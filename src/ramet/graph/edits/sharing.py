@@ -9,6 +9,7 @@ from ramet.graph.data import Edit, Gist
 from ramet.graph.edits.apart import apart
 from ramet.graph.edits.draft import Draft
 from ramet.graph.edits.nested import edit_inside
+from ramet.graph.edits.resolve import promised
 from ramet.graph.journal import with_entry
 from ramet.graph.locate import calls_of_layer, descend, find_layer
 from ramet.graph.names import listed, unique_name
@@ -26,7 +27,7 @@ def unshare(graph: "Graph", path: str) -> "Graph":
         message = f"layer '{path}' is called once, so there is nothing to unshare"
         raise GraphError(message)
     gist = Gist("unshare", inner.layers[key].kind)
-    promise = graph.live_origin().promise_of_copies(inner.layers[key])
+    promise = promised(graph, lambda live: live.promise_of_copies(inner.layers[key]))
     edit = Edit(f"unshare '{path}' ({len(calls)} calls)", gist=gist, promise=promise)
 
     def change(target: "Graph") -> "Graph":
