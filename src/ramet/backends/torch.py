@@ -95,12 +95,9 @@ class Torch(Backend):
 
         Keras lists them by path, so that it forgets all but one of those that share a path.
         """
-        kept = [(old, new) for old, new in pairs if getattr(old, "grad", None) is not None]
-        if not kept:
-            return
         listed = {id(each) for _, each in self.package.nn.Module.named_parameters(model)}
-        for old, new in kept:
-            if id(old) not in listed and new is not old:
+        for old, new in pairs:
+            if id(old) not in listed and new is not old and getattr(old, "grad", None) is not None:
                 new.grad = old.grad.detach().clone()
 
 

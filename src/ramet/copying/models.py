@@ -1,6 +1,7 @@
 """Copies of whole models and layers."""
 
 import contextlib
+from collections import Counter
 from collections.abc import Generator
 from typing import Any
 
@@ -38,8 +39,16 @@ def copy_model(model: Any, *, weights: str, seed: int | None, name: str | None) 
 
 
 def _copy_gradients(model: Any, twin: Any) -> None:
-    values = ([*map(internals.raw_value, each.variables)] for each in (model, twin))
-    backends.current().copy_gradients(model, zip(*values, strict=True))
+    """Copy gradients that Keras forgets to clear: of variables that share a path with another.
+
+    No others are looked at, since another thread may be computing them.
+    """
+    pairs = [*zip(model.variables, twin.variables, strict=False)]
+    paths = Counter(old.path for old, _ in pairs)
+    alike = [pair for pair in pairs if paths[pair[0].path] > 1]
+    if alike:
+        values = [tuple(map(internals.raw_value, pair)) for pair in alike]
+        backends.current().copy_gradients(model, values)
 
 
 @contextlib.contextmanager
