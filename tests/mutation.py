@@ -146,7 +146,7 @@ class _Walk(ast.NodeTransformer):
         if self._functions:
             for new in changes_of(node):
                 number = len(self.found)
-                line = getattr(node, "lineno", None) or node.target.lineno  # type: ignore[attr-defined]
+                line = getattr(node, "lineno", None) or node.target.lineno  # type: ignore[attr-defined] only nodes with a target get here
                 texts = [_text(each) for each in (node, new)]
                 where = ".".join(self._names)
                 self.found.append(Mutant(self.path, number, line, where, *texts))

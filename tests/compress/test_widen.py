@@ -204,3 +204,16 @@ def test_a_deeper_model_computes_the_same_and_learns(make, at, new, tmp_path):
     assert_learns(deep, x)
     deep.save(tmp_path / "deep.keras")
     assert difference(deep, keras.models.load_model(tmp_path / "deep.keras"), x) < 1e-6
+
+
+@pytest.mark.parametrize("how", ["zeros", "copies"])
+@pytest.mark.parametrize(("at", "size"), [("g:width", 4), ("g:input:width", 4)])
+@pytest.mark.sampled
+def test_groups_of_a_convolution_get_wider(at, size, how):
+    start = keras.Input((6, 6, 3))
+    x = layers.Conv2D(8, 3, name="c")(start)
+    x = layers.Flatten()(layers.Conv2D(8, 3, groups=4, name="g")(x))
+    model = keras.Model(start, layers.Dense(2)(x))
+    wide = widen(model, at, size, method=how).build()
+    assert wide.count_params() > model.count_params()
+    assert difference(model, wide, data(2, 6, 6, 3)) < 1e-5
