@@ -6,7 +6,7 @@ import pytest
 from keras import layers
 
 import ramet
-from ramet.comparing.run import Interpreter
+from ramet.comparing.running.run import Interpreter
 
 pytestmark = pytest.mark.sampled
 

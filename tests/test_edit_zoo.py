@@ -6,8 +6,8 @@ import pytest
 from keras import layers
 
 import ramet
-from ramet.comparing.outputs import run
-from ramet.comparing.samples import Sample
+from ramet.comparing.running.outputs import run
+from ramet.comparing.running.samples import Sample
 from ramet.graph.tree import leaves
 from ramet.tracing.trace import has_graph
 from zoo import sample_for_backend

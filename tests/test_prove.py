@@ -12,7 +12,7 @@ from keras import layers
 from rich.cells import cell_len
 
 import ramet
-from ramet.comparing.measures import measure
+from ramet.comparing.running.measures import measure
 from ramet.graph.data import Edit
 from ramet.graph.journal import Journal
 from ramet.results import Proof

@@ -8,7 +8,7 @@ import pytest
 from keras import layers, ops
 
 import ramet
-from ramet.comparing.samples import SIZES, make_sample
+from ramet.comparing.running.samples import SIZES, make_sample
 
 
 @functools.cache  # nothing here changes it, which is what these tests are about

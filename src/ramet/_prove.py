@@ -11,14 +11,14 @@ from ramet import backends
 from ramet import keras_internals as internals
 from ramet._arguments import shown
 from ramet._words import Promise, weakest
-from ramet.comparing.befores import Built
-from ramet.comparing.data import check_data, explained_failures
 from ramet.comparing.fingerprint import fingerprint
-from ramet.comparing.measures import tolerance_of
 from ramet.comparing.options import check_seed, check_tolerances
-from ramet.comparing.samples import Sample
-from ramet.comparing.spans import Span, spans, whole_span
-from ramet.comparing.trials import Trial, Trials, input_shapes
+from ramet.comparing.running.befores import Built
+from ramet.comparing.running.data import check_data, explained_failures
+from ramet.comparing.running.measures import tolerance_of
+from ramet.comparing.running.samples import Sample
+from ramet.comparing.running.spans import Span, spans, whole_span
+from ramet.comparing.running.trials import Trial, Trials, input_shapes
 from ramet.errors import OptionError
 from ramet.graph import Graph
 from ramet.results.proof import Judgement, Proof, Proven

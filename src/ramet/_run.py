@@ -8,8 +8,8 @@ import keras
 
 from ramet import keras_internals as internals
 from ramet._arguments import check_flag, check_function
-from ramet.comparing.data import check_data, explained_failures
-from ramet.comparing.run import Tapped, copied_data, replacement, without_traces
+from ramet.comparing.running.data import check_data, explained_failures
+from ramet.comparing.running.run import Tapped, copied_data, replacement, without_traces
 from ramet.copying.models import copy_layer
 from ramet.errors import GraphError, StateError
 from ramet.graph import Call, Graph

@@ -7,9 +7,9 @@ import keras
 import numpy as np
 
 from ramet.backends.values import to_numpy
-from ramet.comparing.data import check_data, explained_failures
-from ramet.comparing.run import Tapped, copied_data, without_traces
-from ramet.comparing.samples import SIZES, make_sample
+from ramet.comparing.running.data import check_data, explained_failures
+from ramet.comparing.running.run import Tapped, copied_data, without_traces
+from ramet.comparing.running.samples import SIZES, make_sample
 from ramet.errors import OptionError
 from ramet.graph import Call, Graph
 from ramet.tracing.origin import is_edited, traced_model

@@ -11,8 +11,8 @@ from ramet.backends.values import is_tensor
 from ramet.comparing.alignment.align import Alignment
 from ramet.comparing.alignment.facts import constant
 from ramet.comparing.alignment.nodes import Node
-from ramet.comparing.texts import ABSENT
-from ramet.comparing.values import is_value
+from ramet.comparing.objects.texts import ABSENT
+from ramet.comparing.objects.values import is_value
 from ramet.graph import Ref
 from ramet.graph.tree import leaves, map_tree
 

@@ -8,11 +8,11 @@ import keras
 
 from ramet import keras_internals as internals
 from ramet.comparing.alignment.nodes import Node
-from ramet.comparing.attributes import config_differences, layer_differences, serialized
 from ramet.comparing.calls import objects
 from ramet.comparing.counterparts import LayerPair, Pairs
+from ramet.comparing.objects.attributes import config_differences, layer_differences, serialized
+from ramet.comparing.objects.walk import Partners, ValueDifference, Walk
 from ramet.comparing.state import VariablePair, Variables, joined, one_and_several, pair_variables
-from ramet.comparing.walk import Partners, ValueDifference, Walk
 from ramet.graph.names import is_automatic
 
 

@@ -16,8 +16,8 @@ from ramet.comparing.layer_changes import (
     is_replaced,
     layer_values,
 )
+from ramet.comparing.objects.texts import ABSENT
 from ramet.comparing.sharing import split_layers
-from ramet.comparing.texts import ABSENT
 from ramet.graph import Graph, Layer, Ref, Spec
 from ramet.graph.names import counted
 from ramet.graph.tree import leaves, map_tree

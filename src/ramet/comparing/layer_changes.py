@@ -12,9 +12,9 @@ from ramet.backends.values import same_bits, to_numpy
 from ramet.building.weights.roles import labelled, roles_of
 from ramet.comparing.alignment.facts import config_of, without_trainable
 from ramet.comparing.alignment.nodes import Node, is_named_alike
-from ramet.comparing.arrays import array_difference
-from ramet.comparing.texts import ABSENT, is_plain
-from ramet.comparing.walk import Walk
+from ramet.comparing.objects.arrays import array_difference
+from ramet.comparing.objects.texts import ABSENT, is_plain
+from ramet.comparing.objects.walk import Walk
 from ramet.graph import Layer
 from ramet.graph.names import is_automatic
 

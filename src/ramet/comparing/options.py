@@ -9,7 +9,7 @@ import keras
 import numpy as np
 
 from ramet._arguments import check_word, shown
-from ramet.comparing.data import check_data
+from ramet.comparing.running.data import check_data
 from ramet.errors import OptionError
 
 Aspect = Literal["structure", "sharing", "state", "outputs", "training"]

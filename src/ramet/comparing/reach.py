@@ -6,7 +6,7 @@ import keras
 
 from ramet.comparing.alignment.align import Alignment
 from ramet.comparing.alignment.nodes import Node
-from ramet.comparing.outputs import OutputPath, RunDifference, leaves_by_path
+from ramet.comparing.running.outputs import OutputPath, RunDifference, leaves_by_path
 from ramet.graph import Graph, Ref
 from ramet.graph.reach import retrained_calls, unsettled_calls
 from ramet.tracing.origin import live_of

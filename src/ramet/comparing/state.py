@@ -11,9 +11,9 @@ from ramet import keras_internals as internals
 from ramet.backends.tensorflow import is_record
 from ramet.building.weights.roles import labelled, own_roles
 from ramet.building.weights.slots import is_known, numbers_of, slots_of
-from ramet.comparing.arrays import array_difference, array_of
 from ramet.comparing.counterparts import Pairs, Place
-from ramet.comparing.walk import Partners, Walk
+from ramet.comparing.objects.arrays import array_difference, array_of
+from ramet.comparing.objects.walk import Partners, Walk
 from ramet.graph.names import is_automatic
 
 SIDES = ("first", "second")

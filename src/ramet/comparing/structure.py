@@ -14,8 +14,8 @@ from ramet.comparing.alignment.nodes import Node, is_same_name
 from ramet.comparing.calls import Tensors, agree, are_called_alike, named, written
 from ramet.comparing.contents import Contents
 from ramet.comparing.counterparts import LayerPair, Pairs
-from ramet.comparing.texts import apart, shown
-from ramet.comparing.walk import ValueDifference
+from ramet.comparing.objects.texts import apart, shown
+from ramet.comparing.objects.walk import ValueDifference
 from ramet.graph import Call, Ref
 from ramet.graph.names import counted, prefixed
 from ramet.tracing.trace import has_graph

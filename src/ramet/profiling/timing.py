@@ -10,9 +10,9 @@ from typing import Any
 import keras
 
 from ramet import backends
-from ramet.comparing.data import explained_failures
-from ramet.comparing.run import Tapped, copied_data, without_traces
-from ramet.comparing.samples import make_sample
+from ramet.comparing.running.data import explained_failures
+from ramet.comparing.running.run import Tapped, copied_data, without_traces
+from ramet.comparing.running.samples import make_sample
 from ramet.errors import OptionError
 from ramet.graph import Call, Graph, Ref
 from ramet.profiling.tensors import Tensor

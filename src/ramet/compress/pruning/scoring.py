@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ramet import keras_internals as internals
-from ramet.comparing.data import check_data
+from ramet.comparing.running.data import check_data
 from ramet.compress.channels.arrange import Arrangement
 from ramet.compress.channels.follow import Channels
 from ramet.compress.pruning.criteria import STATIC, Array, Values

@@ -11,7 +11,7 @@ import numpy as np
 
 from ramet import backends
 from ramet.backends.values import to_numpy
-from ramet.comparing.run import Tapped, without_traces
+from ramet.comparing.running.run import Tapped, without_traces
 from ramet.compress.channels.follow import Channels
 from ramet.compress.channels.site import Axis, Tensor
 from ramet.compress.pruning.criteria import Array, Values, per_channel, weighed

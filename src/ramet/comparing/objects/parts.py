@@ -13,7 +13,6 @@ import pickle
 import types
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import keras
@@ -27,7 +26,8 @@ from ramet.backends.torch import hooks_of, is_torch_module
 from ramet.building.weights.roles import own_roles, roles_of
 from ramet.building.weights.slots import slots_of
 from ramet.comparing.alignment.facts import constant
-from ramet.comparing.values import (
+from ramet.comparing.objects.code import code_facts, is_code_of_keras
+from ramet.comparing.objects.values import (
     PYTHONS_OWN,
     WHOLE,
     is_value,
@@ -264,7 +264,7 @@ def _fields(fields: Any) -> list[Part]:
 
 def _function(function: types.FunctionType) -> Parts:
     code = function.__code__
-    if is_of_keras(function) and not function.__closure__:
+    if is_code_of_keras(function) and not function.__closure__:
         return Parts(function.__name__, [])  # `keras.ops.tanh` is `keras.activations.tanh`.
     parts: list[Part] = []
     defaults = function.__defaults__ or ()
@@ -276,33 +276,6 @@ def _function(function: types.FunctionType) -> Parts:
     parts += [Part(f"global '{name}' of ", "", value) for name, value in global_values(function)]
     parts += _fields(function.__dict__)
     return Parts(code_facts(code), parts)
-
-
-def is_of_keras(function: types.FunctionType) -> bool:
-    """Whether a function is one of Keras's own, and not one that Keras loaded."""
-    return function.__code__.co_filename.startswith(_KERAS)
-
-
-_KERAS = str(Path(keras.__file__).parent)
-
-
-def code_facts(code: types.CodeType) -> Any:
-    """Return what is equal for functions that do the same, wherever they were written."""
-    constants = tuple(
-        code_facts(item) if isinstance(item, types.CodeType) else _constant(item)
-        for item in code.co_consts
-    )
-    names = code.co_names, code.co_freevars, code.co_cellvars, code.co_varnames
-    counts = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags
-    return code.co_code, code.co_exceptiontable, names, counts, constants
-
-
-def _constant(item: Any) -> Any:
-    if isinstance(item, tuple):
-        return tuple(map(_constant, item))
-    if isinstance(item, frozenset):
-        return frozenset(map(_constant, item))
-    return key_of(item)
 
 
 def _partial(value: Any) -> Parts:

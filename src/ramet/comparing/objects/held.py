@@ -10,8 +10,8 @@ from ramet import keras_internals as internals
 from ramet.backends.tensorflow import is_tensorflow_variable
 from ramet.backends.torch import is_torch_module, is_torch_parameter, is_torch_tensor
 from ramet.building.weights.roles import own_roles
-from ramet.comparing.parts import parts_of
-from ramet.comparing.values import is_value
+from ramet.comparing.objects.parts import parts_of
+from ramet.comparing.objects.values import is_value
 
 
 def is_variable(value: Any) -> bool:

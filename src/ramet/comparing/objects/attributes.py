@@ -7,8 +7,8 @@ import keras
 
 from ramet import backends
 from ramet import keras_internals as internals
-from ramet.comparing.texts import ABSENT, shown
-from ramet.comparing.walk import ValueDifference, Walk
+from ramet.comparing.objects.texts import ABSENT, shown
+from ramet.comparing.objects.walk import ValueDifference, Walk
 from ramet.graph import Layer
 from ramet.tracing.configs import comparable_config
 from ramet.tracing.trace import has_graph

@@ -8,8 +8,8 @@ import keras
 import numpy as np
 
 from ramet import keras_internals as internals
-from ramet.comparing.outputs import OutputPath, Results, leaves_by_path, run
-from ramet.comparing.samples import Sample, make_sample
+from ramet.comparing.running.outputs import OutputPath, Results, leaves_by_path, run
+from ramet.comparing.running.samples import Sample, make_sample
 from ramet.graph import Graph, Ref
 from ramet.graph.edits.inline import flat
 from ramet.graph.stages import Stage

@@ -7,7 +7,7 @@ from math import inf
 import keras
 import numpy as np
 
-from ramet.comparing.arrays import array_difference
+from ramet.comparing.objects.arrays import array_difference
 from ramet.graph import Graph
 
 TOLERANCES = {"float64": 1e-10, "float32": 1e-5, "float16": 1e-2, "bfloat16": 5e-2}

@@ -13,14 +13,14 @@ from ramet import keras_internals as internals
 from ramet.comparing.alignment.align import Alignment
 from ramet.comparing.alignment.facts import constant
 from ramet.comparing.alignment.nodes import Node
-from ramet.comparing.arrays import array_of
 from ramet.comparing.contents import Contents, read
 from ramet.comparing.counterparts import CallPair, Pairs, pair
-from ramet.comparing.held import is_trained
-from ramet.comparing.outputs import Differs, build_by_call, callable_model, failure
-from ramet.comparing.samples import Sample
+from ramet.comparing.objects.arrays import array_of
+from ramet.comparing.objects.held import is_trained
+from ramet.comparing.running.outputs import Differs, build_by_call, callable_model, failure
+from ramet.comparing.running.samples import Sample
+from ramet.comparing.running.taps import Event, Seen, Tap
 from ramet.comparing.state import SIDES, is_inside
-from ramet.comparing.taps import Event, Seen, Tap
 from ramet.graph import Graph
 from ramet.results.divergence import Divergence
 

@@ -14,10 +14,10 @@ import numpy as np
 
 from ramet import keras_internals as internals
 from ramet.backends.values import is_symbolic, is_tensor
-from ramet.comparing.arrays import array_of
-from ramet.comparing.outputs import copied, untouched
-from ramet.comparing.run import Tapped
-from ramet.comparing.samples import Sample
+from ramet.comparing.objects.arrays import array_of
+from ramet.comparing.running.outputs import copied, untouched
+from ramet.comparing.running.run import Tapped
+from ramet.comparing.running.samples import Sample
 from ramet.graph import Call, Graph
 
 Event = tuple[str, int]

@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from ramet.backends.values import is_tensor
-from ramet.comparing.values import ATOMS, PYTHONS_OWN, WHOLE, kind_of, unwrapped
+from ramet.comparing.objects.values import ATOMS, PYTHONS_OWN, WHOLE, kind_of, unwrapped
 
 ABSENT: Any = type("Absent", (), {"__repr__": lambda _: "absent"})()
 """What stands for an attribute that only the other object has."""

@@ -10,10 +10,10 @@ import numpy as np
 
 from ramet import keras_internals as internals
 from ramet.backends.values import copy_value, is_symbolic
-from ramet.comparing.arrays import array_of
 from ramet.comparing.counterparts import Pairs
-from ramet.comparing.held import all_variables
-from ramet.comparing.samples import Sample
+from ramet.comparing.objects.arrays import array_of
+from ramet.comparing.objects.held import all_variables
+from ramet.comparing.running.samples import Sample
 from ramet.comparing.state import SIDES, Variables
 from ramet.copying.models import copy_layer
 from ramet.graph import Graph

@@ -11,10 +11,10 @@ import numpy as np
 from ramet.backends import LIBRARIES, package_of
 from ramet.backends.torch import is_torch_module, is_torch_tensor
 from ramet.backends.values import is_symbolic, is_tensor, same_bits, to_numpy
-from ramet.comparing.held import buffers_of, is_variable
-from ramet.comparing.parts import Named, Parts, parts_of
-from ramet.comparing.texts import ABSENT, apart, shown
-from ramet.comparing.values import ATOMS, is_value, key_of, kind_of
+from ramet.comparing.objects.held import buffers_of, is_variable
+from ramet.comparing.objects.parts import Named, Parts, parts_of
+from ramet.comparing.objects.texts import ABSENT, apart, shown
+from ramet.comparing.objects.values import ATOMS, is_value, key_of, kind_of
 from ramet.copying.functions import reaches_state
 from ramet.graph.names import counted, is_automatic
 

@@ -8,20 +8,20 @@ from typing import Any
 import numpy as np
 
 from ramet import keras_internals as internals
-from ramet.comparing.arrays import Tolerance
-from ramet.comparing.befores import Build, Built, Called, before_edit
 from ramet.comparing.counterparts import Pairs, pair
-from ramet.comparing.divergence import Comparison, first_divergence
-from ramet.comparing.measures import Measure, measure
-from ramet.comparing.outputs import (
+from ramet.comparing.objects.arrays import Tolerance
+from ramet.comparing.running.befores import Build, Built, Called, before_edit
+from ramet.comparing.running.divergence import Comparison, first_divergence
+from ramet.comparing.running.measures import Measure, measure
+from ramet.comparing.running.outputs import (
     Results,
     cut,
     effect_differences,
     failure,
 )
-from ramet.comparing.samples import SIZES, Sample
+from ramet.comparing.running.samples import SIZES, Sample
+from ramet.comparing.running.training import trained_otherwise
 from ramet.comparing.state import pair_variables
-from ramet.comparing.training import trained_otherwise
 from ramet.graph import Graph
 from ramet.graph.paths import layer_paths
 from ramet.graph.stages import Stage
