@@ -233,3 +233,54 @@ def test_a_lambda_keeps_its_function(way):
     assert twin.get_layer("scaled").function is model.get_layer("scaled").function
     data = ops.ones((1, 4))
     assert np.array_equal(array(twin(data)), array(model(data)))
+
+
+class Louder(layers.Layer):
+    """Leaves its config to Keras, which derives it from the arguments if they are plain."""
+
+    def __init__(self, factor=2.0, **options):
+        super().__init__(**options)
+        self.factor = factor
+
+    def call(self, x):
+        return x * self.factor
+
+
+class FromAttributes(layers.Layer):
+    """Can only be re-created from its attributes."""
+
+    def __init__(self, units, by=keras.ops.tanh, **options):
+        super().__init__(**options)
+        self.units, self.by = units, by
+        self.dense = layers.Dense(units, dtype=self.dtype_policy)
+
+    def build(self, shape):
+        self.dense.build(shape)
+
+    def call(self, x):
+        return self.by(self.dense(x))
+
+    def get_config(self):
+        by = keras.saving.serialize_keras_object(self.by)
+        return {**super().get_config(), "units": self.units, "by": by}
+
+    @classmethod
+    def from_config(cls, config):
+        raise ValueError(f"{config['by']} is not registered")
+
+
+def test_a_layer_without_a_config_of_its_own_has_one_after_its_dtype_was_changed():
+    x = keras.Input((3,))
+    model = keras.Model(x, Louder(3.0, name="louder")(x))
+    policy = keras.DTypePolicy("mixed_bfloat16")
+    new = ramet.trace(model).configure("louder", dtype=policy).build().get_layer("louder")
+    assert new.dtype_policy == policy
+    twin = Louder.from_config(new.get_config())
+    assert (twin.factor, twin.dtype_policy) == (3.0, policy)
+
+
+def test_a_layer_made_from_its_attributes_keeps_its_dtype_policy():
+    x = keras.Input((3,))
+    model = keras.Model(x, FromAttributes(3, dtype="mixed_bfloat16", name="block")(x))
+    block = ramet.trace(model).configure("block", units=5).build().get_layer("block")
+    assert block.dtype_policy.name == block.dense.dtype_policy.name == "mixed_bfloat16"

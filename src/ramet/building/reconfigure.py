@@ -180,6 +180,8 @@ def _from_config(layer: Layer, config: dict[str, Any], changes: dict[str, Any]) 
     the attributes too. Keras refuses such code by itself only since 3.15.
     """
     config = _without_mirror(layer.origin, config, changes)
+    if "dtype" in changes:
+        config = {**config, "dtype": _name_of_policy(changes["dtype"])}
     try:
         with internals.safe_deserialization():
             return type(layer.origin).from_config({**config})  # Wrappers pop entries from it.
@@ -190,6 +192,8 @@ def _from_config(layer: Layer, config: dict[str, Any], changes: dict[str, Any]) 
         for name, value in config.items()
         if isinstance(value, (dict, tuple)) and hasattr(layer.origin, name) and name not in changes
     }
+    if "dtype" in live:  # The attribute of that name is the dtype of variables alone.
+        live["dtype"] = _name_of_policy(layer.origin.dtype_policy)
     try:
         # Attributes hold functions and classes that are not registered, unlike the config.
         return type(layer.origin)(**{**config, **live})
@@ -198,6 +202,14 @@ def _from_config(layer: Layer, config: dict[str, Any], changes: dict[str, Any]) 
         how, reason = f" with {changed}" if changed else "", internals.reason_of(raised)
         message = f"layer '{layer.name}' ({layer.kind}) cannot be re-created{how}: {reason}"
         raise OptionError(message) from raised
+
+
+def _name_of_policy(policy: Any) -> Any:
+    """Return the name of a plain dtype policy, and anything else as it is.
+
+    Keras derives the config of a class without `get_config` from its arguments, if they are plain.
+    """
+    return policy.name if type(policy) is keras.DTypePolicy else policy
 
 
 def _without_mirror(layer: Any, config: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
