@@ -156,10 +156,9 @@ REFUSED = [
         r"no layer 'stim' makes channels; did you mean 'stem'",
     ),
     (
-        lambda: widen(transformer()[0], "embed", 9),
-        r"pass method='copies' and a multiple of 8, such as 16",
+        lambda: widen(transformer()[0], "embed", 9, method="copies"),
+        r"statistics of all channels; pass method='averages'",
     ),
-    (lambda: widen(transformer()[0], "mha:key_dim", 9), r"square root of the width of its keys"),
     (lambda: widen(softmaxed(), "scores", 9), r"goes over all channels; widen another group"),
     (lambda: widen(residual()[0], "stem", 9, method="no"), r"unknown method='no'"),
     (lambda: deepen(residual()[0], "stem", []), r"no layers to add; pass a layer or a list"),
