@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeAlias, cast
 
 import keras
 import numpy as np
@@ -12,6 +12,9 @@ from ramet.backends import is_of_keras
 from ramet.backends.values import copy_value, to_numpy
 from ramet.building.weights.transfer import Moves
 from ramet.tracing.failures import check_alive
+
+_Power: TypeAlias = int | Literal["as weights", "unknown"]
+"""How a slot goes with the gradients of its variable: 1 as they do, 2 as their squares."""
 
 _POWERS = {
     "momentums": 1, "_momentums": 1, "_average_gradients": 1, "_m": 1, "_u": 1,
@@ -177,7 +180,7 @@ def _start_averages(optimizer: Any, averages: list[Any]) -> None:
             average.assign(copy_value(variable.value))
 
 
-def _power(optimizer: Any, name: str) -> "int | Literal['as weights', 'unknown']":
+def _power(optimizer: Any, name: str) -> _Power:
     """Return how the slots in a list go with the gradients of their variables."""
     if name == internals.MOVING_AVERAGES:
         return "as weights"
@@ -188,7 +191,7 @@ def _power(optimizer: Any, name: str) -> "int | Literal['as weights', 'unknown']
     return _POWERS.get(name, "unknown")
 
 
-def _carry(slot: Any, new_slot: Any, variable: Any, heir: Heir, power: Any) -> bool:
+def _carry(slot: Any, new_slot: Any, variable: Any, heir: Heir, power: _Power) -> bool:
     """Copy one slot, its elements moved like those of its variable; return whether it fits."""
     shapes = tuple(slot.shape), tuple(new_slot.shape)
     check_alive(slot)
@@ -205,7 +208,7 @@ def _carry(slot: Any, new_slot: Any, variable: Any, heir: Heir, power: Any) -> b
     was_there = heir.moves(ones) != 0
     if power == "unknown":  # What is scaled starts over.
         was_there &= heir.moves(ones, 1) == 1
-    along = {"as weights": None, "unknown": 0}.get(power, power)
+    along = None if power == "as weights" else 0 if power == "unknown" else power
     fresh = to_numpy(new_slot)
     moved = np.where(was_there, heir.moves(to_numpy(slot), along), fresh)
     new_slot.assign(moved.astype(fresh.dtype))

@@ -12,7 +12,7 @@ from ramet.compress.channels.arrange import Arrangement
 from ramet.compress.channels.follow import Channels, Identity
 from ramet.compress.channels.grown import Growth, Place, Start
 from ramet.compress.channels.site import Flow
-from ramet.compress.widening.contents import Contents, starts_of
+from ramet.compress.widening.contents import Contents, Kind, starts_of
 from ramet.errors import OptionError
 from ramet.tracing.configs import raw_config
 
@@ -141,7 +141,12 @@ def _copies(wish: Wish) -> Way | str:
 def _averages(wish: Wish) -> Way | str:
     numbers = wish.numbers()
     found: list[Contents] = []
-    for kind, shifts in (("average", False), ("average", True), ("zeros", False)):
+    attempts: tuple[tuple[Kind, bool], ...] = (
+        ("average", False),
+        ("average", True),
+        ("zeros", False),
+    )
+    for kind, shifts in attempts:
         contents = Contents(wish.channels, numbers, wish.old, kind, shifts).follow()
         left = [reason for reason in wish.mixers() if not _is_settled(reason, contents.settled)]
         if not left and not contents.problems and _is_learned(contents):
