@@ -88,13 +88,14 @@ class Contents:
     norms: list[tuple[Identity, Site]] = field(default_factory=list[tuple[Identity, Site]])
     """The layers that normalize, and have to be scaled."""
     settled: set[str] = field(default_factory=set[str])
-    """The names of layers that compute the same in spite of mixing channels."""
+    """The names of layers that compute the same in spite of mixing channels, in all calls."""
     is_random: bool = False
     """Whether a layer treats channels differently in training."""
     reads: dict[Identity, list[Content]] = field(default_factory=dict[Identity, list[Content]])
     """What layers are called on, by identity."""
     writes: dict[Identity, list[Content]] = field(default_factory=dict[Identity, list[Content]])
     """What layers return, by identity."""
+    _unsettled: set[str] = field(default_factory=set[str])
     _held: dict[int, Content] = field(default_factory=dict[int, Content])
     _known: dict[int, Labels] = field(default_factory=dict[int, Labels])
 
@@ -113,7 +114,12 @@ class Contents:
             for tensor in given:
                 self._held[id(tensor)] = content
             self.writes.setdefault(identity, []).extend([content] * len(given))
+        self.settled -= self._unsettled
         return self
+
+    def _settle(self, site: Site, *, settled: bool) -> None:
+        """Note whether a call computes the same in spite of mixing channels."""
+        (self.settled if settled else self._unsettled).add(site.name)
 
     # --- where the channels are ---
 
@@ -178,8 +184,8 @@ class Contents:
         """Note that a layer which normalizes sees every channel equally often, or why not."""
         at = [i for i in self._axes(tensor) if _normalizes(site, i, len(tensor))]
         equal = bool(at) and all((self.numbers_of(tensor[i]) != -1).all() for i in at)
-        if equal and not {"UnitNormalization", "Normalize"} & _kinds(site.layer):
-            self.settled.add(site.name)
+        is_average = not {"UnitNormalization", "Normalize"} & _kinds(site.layer)
+        self._settle(site, settled=equal and is_average)
 
     def _normalized(
         self, identity: Identity, site: Site, kinds: frozenset[str], tensor: Tensor
@@ -199,7 +205,7 @@ class Contents:
                 f"{site.name} computes statistics of all channels, so new ones would have to hold "
                 f"{wanted}, but they hold {has} {content.why}"
             )
-        self.settled.add(site.name)
+        self._settle(site, settled=True)
         if kinds & {"LayerNormalization", "RMSNormalization"}:
             self.norms.append((identity, site))
         if self.shifts and "LayerNormalization" in kinds:
@@ -230,7 +236,7 @@ class Contents:
             has_own = bool(site.size_of("reverse_embeddings"))
             if not has_own and any(content.kind != "zeros" for content in reads):
                 self.problems.append(f"{site.name} reads its own weights, and would need zeros")
-            self.settled.add(site.name)
+            self._settle(site, settled=True)
             return Content("other", where)
         if not all(self.is_whole(axis) for axis in site.flow.made.values() if self.is_in(axis)):
             return Content("other", f"{where}, which makes other channels too")
@@ -303,8 +309,7 @@ class Contents:
             return True
         wanted = "average" if "Mean" in kinds else "zeros"
         whole = all(self.is_whole(tensor[i]) for i in self._axes(tensor))
-        if whole and self._content(tensor).kind == wanted:
-            self.settled.add(site.name)
+        self._settle(site, settled=whole and self._content(tensor).kind == wanted)
         return True
 
     def _keeps_zeros(self, site: Site, kinds: frozenset[str]) -> bool:

@@ -151,8 +151,7 @@ def _averages(wish: Wish) -> Way | str:
         left = [reason for reason in wish.mixers() if not _is_settled(reason, contents.settled)]
         if not left and not contents.problems and _is_learned(contents):
             return _scaled(wish, contents)
-        if left:
-            return left[0]
+        contents.problems += left
         found.append(contents)
     of_squares = all("RMS" in type(site.layer).__name__ for _, site in found[0].norms)
     problems = found[-1 if of_squares else 0].problems
