@@ -216,3 +216,14 @@ def test_groups_of_a_convolution_get_wider(at, size, how):
     wide = widen(model, at, size, method=how).build()
     assert wide.count_params() > model.count_params()
     assert difference(model, wide, data(2, 6, 6, 3)) < 1e-5
+
+
+@pytest.mark.sampled
+def test_stacked_cells_get_wider_each_time_that_the_graph_is_built():
+    start = keras.Input((5, 4))
+    x = layers.RNN([layers.LSTMCell(4), layers.GRUCell(3)], name="rnn")(start)
+    model = keras.Model(start, layers.Dense(2)(x))
+    graph = widen(widen(model, "rnn", 6), "rnn#2", 5)
+    for wide in (graph.build(), graph.build()):
+        assert [cell.units for cell in wide.get_layer("rnn").cell.cells] == [6, 5]
+        assert difference(model, wide, data(2, 5, 4)) < 1e-5
