@@ -156,10 +156,9 @@ REFUSED = [
         r"no layer 'stim' makes channels; did you mean 'stem'",
     ),
     (
-        lambda: widen(transformer()[0], "embed", 9),
-        r"pass method='copies' and a multiple of 8, such as 16",
+        lambda: widen(transformer()[0], "embed", 9, method="copies"),
+        r"statistics of all channels; pass method='averages'",
     ),
-    (lambda: widen(transformer()[0], "mha:key_dim", 9), r"square root of the width of its keys"),
     (lambda: widen(softmaxed(), "scores", 9), r"goes over all channels; widen another group"),
     (lambda: widen(residual()[0], "stem", 9, method="no"), r"unknown method='no'"),
     (lambda: deepen(residual()[0], "stem", []), r"no layers to add; pass a layer or a list"),
@@ -217,3 +216,14 @@ def test_groups_of_a_convolution_get_wider(at, size, how):
     wide = widen(model, at, size, method=how).build()
     assert wide.count_params() > model.count_params()
     assert difference(model, wide, data(2, 6, 6, 3)) < 1e-5
+
+
+@pytest.mark.sampled
+def test_stacked_cells_get_wider_each_time_that_the_graph_is_built():
+    start = keras.Input((5, 4))
+    x = layers.RNN([layers.LSTMCell(4), layers.GRUCell(3)], name="rnn")(start)
+    model = keras.Model(start, layers.Dense(2)(x))
+    graph = widen(widen(model, "rnn", 6), "rnn#2", 5)
+    for wide in (graph.build(), graph.build()):
+        assert [cell.units for cell in wide.get_layer("rnn").cell.cells] == [6, 5]
+        assert difference(model, wide, data(2, 5, 4)) < 1e-5

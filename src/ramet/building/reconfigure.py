@@ -173,6 +173,15 @@ def _without_sizes(config: Any) -> Any:
     return config
 
 
+def _copied(config: Any) -> Any:
+    """Return a config in dicts and lists of its own: Keras pops entries from them."""
+    if type(config) is dict:
+        return {key: _copied(item) for key, item in cast("dict[Any, Any]", config).items()}
+    if type(config) in (list, tuple):
+        return type(config)(map(_copied, config))
+    return config
+
+
 def _from_config(layer: Layer, config: dict[str, Any], changes: dict[str, Any]) -> Any:
     """Create a layer from a config, or from the old one's attributes if that fails.
 
@@ -184,7 +193,7 @@ def _from_config(layer: Layer, config: dict[str, Any], changes: dict[str, Any]) 
         config = {**config, "dtype": _name_of_policy(changes["dtype"])}
     try:
         with internals.safe_deserialization():
-            return type(layer.origin).from_config({**config})  # Wrappers pop entries from it.
+            return type(layer.origin).from_config(_copied(config))
     except Exception as error:  # noqa: BLE001 a user class may raise anything
         raised = internals.unwrapped(error)
     live = {

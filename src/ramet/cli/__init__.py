@@ -1,9 +1,9 @@
 """The command line: `ramet clone|diff|verify|masks|show|emit|edit FILE...`, and more commands.
 
-`commands` has a function per command, and so have `adapters`, `editing`, `folding`, `precision`,
-`profiles` and `pruning`; `common` and `writing` have what they share. `written_edits` and
-`written_layers` read edits and layers from options, `order` knows which option came first,
-`backend` and `custom` prepare Keras, and `remedies` turns Python advice into options.
+`commands` has a function per command, and so have `adapters`, `editing`, `factoring`, `folding`,
+`growing`, `precision`, `profiles` and `pruning`; `common` and `writing` have what they share.
+`written_edits` and `written_layers` read edits and layers from options, `order` knows which option
+came first, `backend` and `custom` prepare Keras, and `remedies` turns Python advice into options.
 """
 
 import io
@@ -15,12 +15,16 @@ from typing import NoReturn
 from ramet.cli.adapters import merge_adapter
 from ramet.cli.commands import app
 from ramet.cli.editing import edit
+from ramet.cli.factoring import factorize
 from ramet.cli.folding import fold
+from ramet.cli.growing import deepen, widen
 from ramet.cli.precision import cast, quantize
 from ramet.cli.profiles import profile
 from ramet.cli.pruning import prune
 
-REGISTERED = (cast, edit, fold, merge_adapter, profile, prune, quantize)
+REGISTERED = (
+    cast, deepen, edit, factorize, fold, merge_adapter, profile, prune, quantize, widen,
+)  # fmt: skip
 """Commands in files of their own: importing them adds them to the app."""
 
 

@@ -5,6 +5,10 @@ import re
 _OPTIONS = (
     (r"pass (force|trust)=True", r"use --\1"),
     (r"pass it in custom_objects", r"use --trust --import"),
+    (r"pass method='(\w+)'", r"use --method \1"),
+    (r"pass the layers to be added, such as new=\[.*\]", r"use --by 'layers.Dense(8)'"),
+    (r"ramet\.compress\.groups lists", r"a --dry-run lists"),
+    (r"choose other layers with at=", r"choose other layers with --at"),
     (r"use names=\"exact\"", r"use --exact-names"),
     (r"pass shapes=\{'([^']*)': \.\.\.\}", r"use --shape \1=..."),
     (r"set KERAS_BACKEND=(\w+) before Keras is imported", r"use --backend \1"),

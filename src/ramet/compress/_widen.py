@@ -5,31 +5,34 @@ from typing import Any, cast
 from ramet._arguments import check_text, check_word, did_you_mean, shown
 from ramet.compress.channels.arrange import Arrangement, arrange
 from ramet.compress.channels.follow import Channels, follow
-from ramet.compress.channels.grown import Method, sources_for
+from ramet.compress.channels.grown import sources_for
 from ramet.compress.channels.resize import resized
+from ramet.compress.widening.methods import METHODS, Method, Wish, way_to
 from ramet.errors import OptionError
 from ramet.graph import Graph
 from ramet.graph.data import Edit
 
-METHODS = ("zeros", "copies")
 _MOST = 1 << 24
 """Channels that a group may get."""
 
 
-def widen(model: Any, at: str, size: int, *, method: Method = "zeros") -> Graph:
+def widen(model: Any, at: str, size: int, *, method: Method | None = None) -> Graph:
     """Give layers more channels, so that the model computes the same and goes on learning.
 
-    All layers that have the channels grow together: through residuals, norms of single channels
-    and nested models. Nothing is executed before the graph is built. Optimizer slots of what
-    grows start over.
+    All layers that have the channels grow together: through residuals, norms and nested models.
+    Nothing is executed before the graph is built. The old channels keep their optimizer slots.
 
     Args:
         model: A model that can be traced, or a Graph.
         at: The layer that makes the channels, or the name of a group.
         size: How many channels there are afterwards.
         method: With `"zeros"`, new channels start at random and are read with weights of zero.
-            With `"copies"`, they are copies of old ones, which share what reads them in unequal
-            parts, so that they learn different things.
+            With `"averages"`, they start as the average of all old ones, so that a
+            LayerNormalization sees the same mean, and a variance that is smaller by a known
+            factor; its `gamma` and `epsilon` are scaled. (Layers that divide by a sum of squares
+            need zeros, and get these.) With `"copies"`, they are copies of old ones, which share
+            what reads them in unequal parts, so that they learn different things. By default,
+            the first that is possible.
 
     Returns:
         A graph with wider layers, to edit further or to build.
@@ -37,8 +40,7 @@ def widen(model: Any, at: str, size: int, *, method: Method = "zeros") -> Graph:
     Raises:
         OptionError: If there is no such layer or group, the size is not larger than before, its
             channels always stay, or a layer computes something of all channels, such as a
-            LayerNormalization. With `"copies"`, that is allowed if every channel occurs
-            equally often.
+            softmax, that would not be the same.
         GraphError: If the channels of the group are not in one piece everywhere.
         ModelError: If it is not a model, or has no graph.
 
@@ -50,7 +52,8 @@ def widen(model: Any, at: str, size: int, *, method: Method = "zeros") -> Graph:
         True
     """
     check_text(at, "at")
-    check_word(method, "method", METHODS)
+    if method is not None:
+        check_word(method, "method", METHODS)
     if isinstance(cast("Any", size), bool) or not isinstance(cast("Any", size), int):
         raise OptionError(f"size must be a number of channels, got {shown(size)}")
     channels = follow(model)
@@ -68,17 +71,11 @@ def widen(model: Any, at: str, size: int, *, method: Method = "zeros") -> Graph:
             "larger number, or prune it"
         )
         raise OptionError(message)
-    mixers = [
-        reason
-        for atom, (other, _) in arrangement.places.items()
-        if other == name
-        for reason in channels.atoms.mixers(atom)
-    ]
-    if mixers:
-        _check_mixed(name, group.size, size, method, mixers[0])
-    edit = Edit(f"widen '{name}': {group.size} → {size} channels, {method}", promise="equal")
-    sources = {name: sources_for(group.size, size, method)}
-    return resized(channels, arrangement, sources, edit, widens=True)
+    way = way_to(Wish(channels, arrangement, name, size), method)
+    text = f"widen '{name}': {group.size} → {size} channels, {way.method}"
+    sources = {name: sources_for(group.size, size, copies=way.method == "copies")}
+    edit = Edit(text, promise=way.promise)
+    return resized(channels, arrangement, sources, edit, growth=way.growth)
 
 
 def _group(channels: Channels, arrangement: Arrangement, at: str) -> str:
@@ -99,17 +96,3 @@ def _group(channels: Channels, arrangement: Arrangement, at: str) -> str:
         raise OptionError(f"'{at}' makes several kinds of channels; name one: {listed}")
     hint = did_you_mean(at, known) or "; ramet.compress.groups lists the groups"
     raise OptionError(f"no layer '{at}' makes channels{hint}")
-
-
-def _check_mixed(name: str, old: int, new: int, method: Method, reason: str) -> None:
-    """Check that a layer which computes something of all channels sees the same of each."""
-    averages = "computes statistics of all channels" in reason
-    if not averages:
-        raise OptionError(f"group '{name}' cannot be widened: {reason}; widen another group")
-    if method == "copies" and new % old == 0:
-        return
-    message = (
-        f"group '{name}' cannot be widened to {new}: {reason}; pass method='copies' and a multiple "
-        f"of {old}, such as {old * 2}"
-    )
-    raise OptionError(message)

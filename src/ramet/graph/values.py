@@ -2,7 +2,8 @@
 
 A `Value` says how a weight of a new layer is computed from those of the layers before the
 edit. It is data: nothing is read before the graph is built. A value whose elements are all
-elements of one variable, or zero, *moves* that variable; the slots of an optimizer move alike.
+elements of one variable, scaled or not, or new, *moves* that variable; the slots of an optimizer
+move alike.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -136,6 +137,32 @@ def add(first: Value, second: Value) -> Computed:
     return Computed(_add, (first, second))
 
 
+def mean(value: Value, axis: int) -> Computed:
+    """Return the mean along an axis, which keeps size one, in float64."""
+    return Computed(_mean, (value,), {"axis": axis})
+
+
+def started(value: Value, start: Value) -> Computed:
+    """Return a sum in which the second operand is what new elements of the first start with."""
+    return Computed(_started, (value, start))
+
+
+def scaled(value: Value, factors: Array) -> Computed:
+    """Return a product with constants where the function of the model stays the same.
+
+    The loss depends on each element by as much less as it is larger than before.
+    """
+    return Computed(_scaled, (value,), {"factors": factors})
+
+
+def weighed(value: Value, parts: Array) -> Computed:
+    """Return a value as it is, of whose elements the loss depends by some parts of before.
+
+    A channel that two copies share has two gradients, which add up to the old one.
+    """
+    return Computed(_weighed, (value,), {"parts": parts})
+
+
 def _take(value: Array, *, indices: Array, axis: int) -> Array:
     # A padded index reads the first element, which is overwritten; an empty axis has none.
     if (indices >= 0).all():
@@ -173,8 +200,24 @@ def _add(first: Array, second: Array) -> Array:
     return np.add(first, second, dtype=np.float64)
 
 
-_MOVES = frozenset({_take, _pad, _transpose, _reshape})
-"""Functions whose results consist of elements of their operand and zeros."""
+def _mean(value: Array, *, axis: int) -> Array:
+    return value.mean(axis, dtype=np.float64, keepdims=True)
+
+
+def _started(value: Array, start: Array) -> Array:
+    return np.add(value, start, dtype=np.float64)
+
+
+def _scaled(value: Array, *, factors: Array) -> Array:
+    return np.multiply(value, factors, dtype=np.float64)
+
+
+def _weighed(value: Array, *, parts: Array) -> Array:  # noqa: ARG001 slots depend on it
+    return value
+
+
+_MOVES = frozenset({_take, _pad, _transpose, _reshape, _started, _scaled, _weighed})
+"""Functions whose results consist of elements of their first operand, and new ones."""
 
 
 # --- reading values ---
@@ -214,7 +257,27 @@ def evaluate(
 
 
 def moved_variable(value: Value) -> Variable | None:
-    """Return the variable that a value moves: takes elements of, pads, transposes or reshapes."""
+    """Return the variable that a value moves: takes elements of, scales, pads or transposes."""
     while isinstance(value, Computed) and value.function in _MOVES:
-        (value,) = value.operands
+        value = value.operands[0]
     return value if isinstance(value, Variable) else None
+
+
+def moved(value: Value, array: Array, power: int | None = None) -> Array:
+    """Return what becomes of an array that belongs to the variable that a value moves.
+
+    Args:
+        value: The value.
+        array: An array of the shape of the variable.
+        power: How the array goes with the gradients of the variable: 1 if it grows as they do, 2
+            as their squares. By default, it goes with the variable.
+    """
+    if not isinstance(value, Computed):
+        return array
+    array = moved(value.operands[0], array, power)
+    if power is not None and value.function in (_scaled, _weighed):
+        (parts,) = value.options.values()
+        return array * parts**power if value.function is _weighed else array / parts**power
+    if value.function is _started:
+        return array
+    return value.function(array, **cast("dict[str, Any]", value.options))

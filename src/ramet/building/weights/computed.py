@@ -10,7 +10,7 @@ import numpy as np
 from ramet import keras_internals as internals
 from ramet.backends.values import to_numpy
 from ramet.building.weights.roles import held_by, roles_of
-from ramet.building.weights.transfer import Moves, Taken, take_over
+from ramet.building.weights.transfer import Moves, Taken, chained, take_over
 from ramet.errors import StateError
 from ramet.graph import Layer
 from ramet.graph.values import (
@@ -19,6 +19,7 @@ from ramet.graph.values import (
     Value,
     Variable,
     evaluate,
+    moved,
     moved_variable,
     variables_in,
 )
@@ -92,10 +93,10 @@ def _assigned(variable: Any, value: Value, role: Role, reader: "_Reader") -> Tak
     if known:
         internals.keep_layout(known[0], variable)
     variable.assign(array.astype(_dtype(variable)))
-    moved = reader.moved(value)
-    if moved is None:
+    move = reader.moved(value)
+    if move is None:
         return Taken(variable, "computed", known[0] if known else None, more=tuple(known[1:]))
-    source, moves = moved
+    source, moves = move
     before = tuple(source.shape)
     if before == shape:
         return Taken(
@@ -173,12 +174,11 @@ class _Reader:
             if inner is None:
                 return None
             source, moves = inner
-            return source, lambda array: step(moves(array))
+            return source, chained(moves, step)
         taken = self._taken(before)
         if taken.source is None or (taken.status != "kept" and taken.moves is None):
             return None
-        moves = taken.moves
-        return taken.source, step if moves is None else lambda array: step(moves(array))
+        return taken.source, step if taken.moves is None else chained(taken.moves, step)
 
     def _resolved(self, variable: Variable) -> Value:
         """Return what a variable is computed from; itself, if no recipe computes it."""
@@ -235,7 +235,7 @@ class _Reader:
 
 def _step(value: Value) -> Moves:
     """Return how a value moves the only variable in it."""
-    return lambda array: evaluate(value, lambda _: array)
+    return lambda array, power=None: moved(value, array, power)
 
 
 def read_value(value: Value, stage_of: StageOf) -> Array:

@@ -11,7 +11,7 @@ from ramet.building.growth.site import Site
 from ramet.building.weights.computed import Stage, compute
 from ramet.building.weights.slots import Heir
 from ramet.building.weights.stages import as_edited, staged
-from ramet.building.weights.transfer import Moves, Taken, as_kept, take_over
+from ramet.building.weights.transfer import Moves, Taken, as_kept, chained, take_over
 from ramet.errors import StateError
 from ramet.graph import Layer
 from ramet.results.transfer import Transfer
@@ -265,4 +265,4 @@ def _composed(stage: Stage, taken: Taken) -> Taken:
 def _chained(first: Moves | None, second: Moves | None) -> Moves | None:
     if first is None or second is None:
         return first or second
-    return lambda array: second(first(array))
+    return chained(first, second)

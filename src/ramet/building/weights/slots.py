@@ -2,15 +2,26 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Literal, TypeAlias, cast
 
 import keras
 import numpy as np
 
 from ramet import keras_internals as internals
+from ramet.backends import is_of_keras
 from ramet.backends.values import copy_value, to_numpy
 from ramet.building.weights.transfer import Moves
 from ramet.tracing.failures import check_alive
+
+_Power: TypeAlias = int | Literal["as weights", "unknown"]
+"""How a slot goes with the gradients of its variable: 1 as they do, 2 as their squares."""
+
+_POWERS = {
+    "momentums": 1, "_momentums": 1, "_average_gradients": 1, "_m": 1, "_u": 1,
+    "_velocities": 2, "_velocity_hats": 2, "_accumulators": 2, "_accumulated_grads": 2,
+    "adam_velocities": 2,
+}  # fmt: skip
+"""How the slots of Keras's optimizers go with gradients, by the attributes that hold them."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +157,12 @@ def _carry_lists(old: Any, new: Any, heirs: Mapping[int, Heir], count: _Count) -
                 continue
             place = None if heir is None else places.get(id(heir.variable))
             new_slot = None if place is None else new_slots[place]
-            if heir is None or new_slot is None or not _carry(slot, new_slot, variable, heir):
+            power = _power(old, name)
+            if (
+                heir is None
+                or new_slot is None
+                or not _carry(slot, new_slot, variable, heir, power)
+            ):
                 count.dropped += 1
                 continue
             carried += 1
@@ -164,7 +180,18 @@ def _start_averages(optimizer: Any, averages: list[Any]) -> None:
             average.assign(copy_value(variable.value))
 
 
-def _carry(slot: Any, new_slot: Any, variable: Any, heir: Heir) -> bool:
+def _power(optimizer: Any, name: str) -> _Power:
+    """Return how the slots in a list go with the gradients of their variables."""
+    if name == internals.MOVING_AVERAGES:
+        return "as weights"
+    if not is_of_keras(type(optimizer)):
+        return "unknown"
+    if name == "_momentums" and isinstance(optimizer, keras.optimizers.RMSprop):
+        return 0  # It divides gradients by their size before it adds them up.
+    return _POWERS.get(name, "unknown")
+
+
+def _carry(slot: Any, new_slot: Any, variable: Any, heir: Heir, power: _Power) -> bool:
     """Copy one slot, its elements moved like those of its variable; return whether it fits."""
     shapes = tuple(slot.shape), tuple(new_slot.shape)
     check_alive(slot)
@@ -177,7 +204,12 @@ def _carry(slot: Any, new_slot: Any, variable: Any, heir: Heir) -> bool:
     if (tuple(variable.shape), tuple(heir.variable.shape)) != shapes:
         return False
     internals.keep_layout(slot, new_slot)
-    values = to_numpy(slot)
-    was_there = heir.moves(np.ones(shapes[0], bool))
-    new_slot.assign(np.where(was_there, heir.moves(values), to_numpy(new_slot)))
+    ones = np.ones(shapes[0])
+    was_there = heir.moves(ones) != 0
+    if power == "unknown":  # What is scaled starts over.
+        was_there &= heir.moves(ones, 1) == 1
+    along = None if power == "as weights" else 0 if power == "unknown" else power
+    fresh = to_numpy(new_slot)
+    moved = np.where(was_there, heir.moves(to_numpy(slot), along), fresh)
+    new_slot.assign(moved.astype(fresh.dtype))
     return True

@@ -8,7 +8,7 @@ mean the same: the kernel of an LSTM is not the kernel of a GRU, whatever its sh
 import tempfile
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import keras
 import numpy as np
@@ -22,8 +22,24 @@ from ramet.building.weights.roles import Held, held_by, labelled, paired
 from ramet.errors import StateError
 from ramet.tracing.failures import check_alive
 
-Moves = Callable[[Any], Any]
-"""Returns what an array like a variable becomes when that variable moves; zeros where it grows."""
+
+class Moves(Protocol):
+    """What becomes of an array like a variable when that variable moves; zeros where it grows."""
+
+    def __call__(self, array: Any, power: int | None = None) -> Any:
+        """Return the array, moved.
+
+        Args:
+            array: The array.
+            power: How it goes with the gradients of the variable: 1 if it grows as they do, 2 as
+                their squares. By default, it goes with the variable.
+        """
+        ...
+
+
+def chained(first: Moves, second: Moves) -> Moves:
+    """Return two moves as one."""
+    return lambda array, power=None: second(first(array, power), power)
 
 
 @dataclass(frozen=True)
@@ -140,7 +156,7 @@ def _is_float(variable: Any) -> bool:
 
 
 def _moves(shape: tuple[int, ...], maps: list[np.ndarray]) -> Moves:
-    return lambda array: overlaid(np.zeros(shape, array.dtype), array, maps)
+    return lambda array, power=None: overlaid(np.zeros(shape, array.dtype), array, maps)  # noqa: ARG005 nothing is scaled
 
 
 class _Transfer:

@@ -42,6 +42,10 @@ class Channels:
     """How constant arguments of calls change, by the identity of the model and the call."""
     reads: dict[Identity, list[Axis]] = field(default_factory=dict[Identity, list[Axis]])
     """The labelled axes of all tensors that each layer is called on."""
+    steps: list[tuple[Site, Sequence[Tensor]]] = field(
+        default_factory=list[tuple[Site, Sequence[Tensor]]]
+    )
+    """All calls in order, with their outputs. Each tensor is an object of its own."""
     reasons: list[str] = field(default_factory=lambda: [""])
     """Why tensors are not zero when their channels are masked, by number."""
 
@@ -105,8 +109,9 @@ class _Loop(CallLoop):
             outputs = self._nested(call, layer, layer.graph, inner)
         else:
             site = self._site(call, layer)
-            outputs = outputs_of(site)
+            outputs = [tuple([*tensor]) for tensor in outputs_of(site)]  # noqa: C409 another object
             site.flow.outputs = site.flow.outputs or outputs
+            self._channels.steps.append((site, outputs))
         self.keep(call, outputs)
 
     def _record(self, key: str) -> Layer:

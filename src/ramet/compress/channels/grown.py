@@ -1,70 +1,125 @@
 """The weights of layers that get more channels, so that the function stays the same.
 
-A new channel is read with weights of zero, or it is a copy of an old one, and both share what
-reads the old one, in unequal parts, so that they learn different things.
+A new channel starts in one of several ways in each variable; `Growth` says in which. By default,
+it is made at random and read with weights of zero.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from ramet.compress.channels.atoms import Labels
 from ramet.compress.channels.site import Kind
-from ramet.graph.values import Role, Value, add, multiply, take
+from ramet.graph.values import Role, Value, mean, multiply, scaled, started, take, weighed
 
-Method: TypeAlias = Literal["zeros", "copies"]
-"""What new channels are: read with zeros, or copies of old ones."""
+Start: TypeAlias = Literal["random", "zeros", "average", "offsets", "shared"]
+"""How new channels of a variable start: at random, with zeros, as the average of the old ones,
+with small positive numbers, or as copies that share what the old channel had. Copies that are not
+shared are whole."""
+
+Place: TypeAlias = tuple[tuple[int, int], Role]
+"""A variable, by the identity of its layer and its role."""
 
 _ONES = frozenset({"gamma", "scale", "variance", "moving_variance", "moving_stddev", "stddev"})
 """Variables of which a new channel starts with one."""
 
 
-def sources_for(old: int, new: int, method: Method) -> list[int]:
+@dataclass(frozen=True)
+class Growth:
+    """How the layers of a wider group start."""
+
+    copies: bool = False
+    """Whether new channels are copies of old ones."""
+    starts: Mapping[Place, Mapping[Kind, Start]] = field(default_factory=dict[Place, Any])
+    """How variables start that do not start as usual, by what they do with the channels."""
+    factors: Mapping[Place, float] = field(default_factory=dict[Place, float])
+    """What variables are multiplied by."""
+    changes: Mapping[tuple[int, int], Mapping[str, Any]] = field(
+        default_factory=dict[tuple[int, int], Mapping[str, Any]]
+    )
+    """Constructor arguments that change, by the identities of layers."""
+
+    def start(self, place: Place, kind: Kind) -> Start:
+        """Return how new channels along an axis of a variable start."""
+        known = self.starts.get(place, {})
+        if kind in known:
+            return known[kind]
+        return "random" if kind != "read" else "shared" if self.copies else "zeros"
+
+    def grown(
+        self,
+        value: Value,
+        place: Place,
+        shape: tuple[int, ...],
+        moved: Sequence[tuple[Labels | None, Kind]],
+    ) -> Value:
+        """Return a variable with more channels along some axes.
+
+        Args:
+            value: The variable.
+            place: Which it is.
+            shape: Its shape.
+            moved: For each axis, the old index of each new one, or -1, and what the variable
+                does with the channels; `None` if the axis stays.
+        """
+        for axis, (indices, kind) in enumerate(moved):
+            if indices is None:
+                continue
+            old = value
+            value = take(value, indices, axis)
+            shape = (*shape[:axis], len(indices), *shape[axis + 1 :])
+            start = self.start(place, kind)
+            if self.copies:
+                value = _copied(value, indices, axis, len(shape), shared=start == "shared")
+            elif start == "average":
+                value = started(value, multiply(mean(old, axis), _mask(indices, axis, len(shape))))
+            elif start == "offsets":
+                offsets = np.random.default_rng(len(indices)).uniform(0.1, 0.3, len(indices))
+                value = started(
+                    value, _along(np.where(indices < 0, offsets, 0.0), axis, len(shape))
+                )
+            elif start == "random":
+                value = started(value, _start(place[1], shape, indices, axis))
+        factor = self.factors.get(place, 1.0)
+        return value if factor == 1.0 else scaled(value, np.array(factor))
+
+
+def sources_for(old: int, new: int, *, copies: bool) -> list[int]:
     """Return for each channel of a wider group the old one that it comes from, or -1."""
     extra = range(new - old)
-    return [*range(old), *((i % old if method == "copies" else -1) for i in extra)]
+    return [*range(old), *((i % old if copies else -1) for i in extra)]
 
 
-def grown(
-    value: Value, role: Role, shape: tuple[int, ...], moved: Sequence[tuple[Labels | None, Kind]]
-) -> Value:
-    """Return a variable with more channels along some axes.
+def _along(values: Any, axis: int, rank: int) -> np.ndarray[Any, Any]:
+    """Return an array that has some values along one axis, and size one along all others."""
+    shape = [1] * rank
+    shape[axis] = -1
+    return np.array(values, np.float64).reshape(shape)
 
-    Args:
-        value: The variable.
-        role: What it is in its layer.
-        shape: Its shape.
-        moved: For each axis, the old index of each new one, or -1, and what the variable does
-            with the channels; `None` if the axis stays.
+
+def _mask(indices: Labels, axis: int, rank: int) -> np.ndarray[Any, Any]:
+    return _along(indices < 0, axis, rank)
+
+
+def _copied(value: Value, indices: Labels, axis: int, rank: int, *, shared: bool) -> Value:
+    """Return copies of channels, whose parts in what reads them add up to one.
+
+    What reads a copy gets the whole gradient; what makes it, the part of the loss that is read.
     """
-    for axis, (indices, kind) in enumerate(moved):
-        if indices is None:
-            continue
-        value = take(value, indices, axis)
-        shape = (*shape[:axis], len(indices), *shape[axis + 1 :])
-        if kind == "read":
-            value = _shared(value, indices, axis, len(shape))
-        elif (indices < 0).any():
-            value = add(value, _start(role, shape, indices, axis))
-    return value
-
-
-def _shared(value: Value, indices: Labels, axis: int, rank: int) -> Value:
-    """Return weights that read copies, so that the parts of each old channel add up to one."""
     counts = Counter(indices[indices >= 0].tolist())
     if all(count == 1 for count in counts.values()):
         return value
     met: Counter[int] = Counter()
-    factors: list[float] = []
+    parts: list[float] = []
     for index in indices.tolist():
         met[index] += 1
         count = counts[index]
-        factors.append(2 * met[index] / (count * (count + 1)) if index >= 0 else 1.0)
-    shape = [1] * rank
-    shape[axis] = len(factors)
-    return multiply(value, np.array(factors).reshape(shape))
+        parts.append(2 * met[index] / (count * (count + 1)) if index >= 0 else 1.0)
+    along = _along(parts, axis, rank)
+    return weighed(scaled(value, along) if shared else value, along)
 
 
 def _start(role: Role, shape: tuple[int, ...], indices: Labels, axis: int) -> np.ndarray[Any, Any]:

@@ -5,7 +5,7 @@ one it comes from. All variables, configs and constants that depend on the group
 """
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, cast
@@ -18,7 +18,7 @@ from ramet.backends.values import to_numpy
 from ramet.compress.channels.arrange import Arrangement
 from ramet.compress.channels.atoms import Labels
 from ramet.compress.channels.follow import Channels, Identity
-from ramet.compress.channels.grown import grown
+from ramet.compress.channels.grown import Growth
 from ramet.compress.channels.site import Axis, Flow, Kind
 from ramet.errors import GraphError, OptionError
 from ramet.graph import Call, Graph, Layer
@@ -122,7 +122,7 @@ def resized(
     sources: Mapping[str, Sequence[int]],
     edit: Edit,
     *,
-    widens: bool = False,
+    growth: Growth | None = None,
 ) -> Graph:
     """Return a graph in which groups have other channels, with an entry in its journal.
 
@@ -132,7 +132,8 @@ def resized(
         sources: For each new channel, the old one that it comes from, or -1 for zeros; by the
             names of groups. Other groups stay.
         edit: The edit.
-        widens: Whether new channels get values such that the function stays the same.
+        growth: How new channels start, so that the function stays the same; by default with
+            zeros.
 
     Raises:
         GraphError: If the channels of a group cannot be repeated or moved.
@@ -144,10 +145,10 @@ def resized(
     }
     remade: dict[Identity, Remade] = {}
     for identity, flow in channels.flows.items():
-        one = _remade(plan, records[identity], flow, widens=widens)
+        one = _remade(plan, records[identity], flow, growth)
         if one is not None:
             remade[identity] = one
-    constants = _new_constants(plan)
+    constants = _new_constants(plan, grows=growth is not None)
 
     def renewed(layer: Layer) -> Layer:
         new = remade.get(layer.identity)
@@ -165,7 +166,7 @@ def resized(
     return with_entry(rebuilt(graph, edit, renewed, changed), edit)
 
 
-def _remade(plan: Plan, record: Layer, flow: Flow, *, widens: bool) -> Remade | None:
+def _remade(plan: Plan, record: Layer, flow: Flow, growth: Growth | None) -> Remade | None:
     """Return what becomes of one layer; `None` if it stays as it is."""
     recipe: dict[Role, Value] = {}
     for role, weight in flow.weights.items():
@@ -173,8 +174,9 @@ def _remade(plan: Plan, record: Layer, flow: Flow, *, widens: bool) -> Remade | 
         if all(indices is None for indices, _ in moved):
             continue
         value: Value = Variable(record, role)
-        if widens:
-            recipe[role] = grown(value, role, flow.shapes[role], moved)
+        if growth is not None:
+            place = record.identity, role
+            recipe[role] = growth.grown(value, place, flow.shapes[role], moved)
             continue
         for number, (indices, _) in enumerate(moved):
             if indices is None:
@@ -188,6 +190,8 @@ def _remade(plan: Plan, record: Layer, flow: Flow, *, widens: bool) -> Remade | 
             value = take(value, indices, number)
         recipe[role] = value
     changes = _changes(plan, flow)
+    if growth is not None:
+        changes |= growth.changes.get(record.identity, {})
     reads = plan.channels.reads.get(record.identity, ())
     is_layer = isinstance(flow.live, keras.Layer)
     if recipe or changes or (is_layer and any(map(plan.changes, reads))):
@@ -236,8 +240,14 @@ def _without_sizes(config: Any) -> Any:
 # --- constants of calls ---
 
 
-def _new_constants(plan: Plan) -> dict[int, dict[str, Any]]:
-    """Return the new slices and arrays in the arguments of calls, by the ids of the calls."""
+def _new_constants(plan: Plan, *, grows: bool) -> dict[int, dict[str, Any]]:
+    """Return the new slices and arrays in the arguments of calls, by the ids of the calls.
+
+    Args:
+        plan: Which channels there are.
+        grows: Whether new channels get something else than zeros, which nothing can be divided
+            by or learned from: the average of all where constants are added, or else the first.
+    """
     constants: dict[int, dict[str, Any]] = {}
     for visit in plan.channels.graph.walk():
         for name, call in visit.graph.calls.items():
@@ -246,21 +256,30 @@ def _new_constants(plan: Plan) -> dict[int, dict[str, Any]]:
                 if argument == "key":
                     new = tuple(_step(plan, piece) for piece in pieces)
                 elif any(map(plan.changes, pieces)):
-                    new = partial(_cut, plan, pieces)
+                    live = visit.graph.layers[call.layer or ""].origin
+                    new = partial(_cut, plan, pieces, _filling(live) if grows else None)
                 else:
                     continue
                 constants.setdefault(id(call), {})[argument] = new
     return constants
 
 
-def _cut(plan: Plan, axes: Sequence[Axis], array: Any) -> Any:
-    """Return a constant array without what belongs to removed channels."""
+def _filling(live: Any) -> Callable[[Any, int], Any]:
+    """Return what gives new channels a constant: the average for a sum, or else the first one."""
+    if type(live).__name__ in ("Add", "Subtract"):
+        return lambda values, axis: values.mean(axis)
+    return lambda values, axis: values.take(0, axis)
+
+
+def _cut(plan: Plan, axes: Sequence[Axis], fill: Any, array: Any) -> Any:
+    """Return a constant array with the channels that there are now."""
     values = to_numpy(array)
     for number, axis in enumerate(axes):
         indices = plan.indices(axis)
         if indices is not None:
+            start = 0 if fill is None else fill(values, number)
             values = values.take(indices, number)
-            np.moveaxis(values, number, 0)[indices < 0] = 0
+            np.moveaxis(values, number, 0)[indices < 0] = start
     return values if isinstance(array, np.ndarray) else keras.ops.convert_to_tensor(values)
 
 
