@@ -1,6 +1,7 @@
 """`save` and `load`: adapters in files of their own, without the base."""
 
 import dataclasses
+import random
 import stat
 from collections.abc import Mapping
 from pathlib import Path
@@ -179,6 +180,7 @@ def load(
     steps: dict[Identity, tuple[Step, ...]] = {}
     adapted: set[Identity] = set()
     ranks: dict[str, int] = {}
+    start = random.randrange(1 << 31)  # noqa: S311 no secret
     for part in contents.parts:
         place = _place_of(graph, source, part, by_path)
         entry = dataclasses.replace(part.entry, name=name, targets=_targets(source, part, place))
@@ -189,7 +191,8 @@ def load(
         adapted.add(identity)
         entry = dataclasses.replace(entry, trains=True, froze=(), thawed=())
         trains_base = identity in besides
-        steps[identity] = (Add(entry, values=part.values, trains_base=trains_base),)
+        seed = start, len(steps)
+        steps[identity] = (Add(entry, seed=seed, values=part.values, trains_base=trains_base),)
     check_supported(places, ranks, contents.parts[0].entry.variant if contents.parts else "lora")
     flags = Flags.of(graph, adapted, {*besides})
     _note_flags(steps, flags)

@@ -197,17 +197,21 @@ from ramet.keras_internals.signatures import (
 )
 from ramet.keras_internals.substitution import (
     LORA_FACTORS,
+    called_as,
     described_as,
     forget_attribute,
     hold_first,
+    is_training,
     lent_factors,
     read_as,
     release,
     remove_variables,
     requantize,
     set_paths,
+    shallow,
     uncast,
     unlocked,
+    with_kernel,
 )
 from ramet.keras_internals.tracking import (
     adopt_layers,
@@ -273,6 +277,7 @@ __all__ = [
     "borrowed_randomness",
     "build_shapes",
     "call_signature",
+    "called_as",
     "calls_of",
     "compile_arguments",
     "constructor_parameters",
@@ -306,6 +311,7 @@ __all__ = [
     "is_input",
     "is_part",
     "is_saved_by_graph",
+    "is_training",
     "keep_alpha",
     "keep_layout",
     "key_nodes",
@@ -379,6 +385,7 @@ __all__ = [
     "set_state",
     "set_structures",
     "settle_losses",
+    "shallow",
     "shape_of_values",
     "slots_of",
     "starts_inside",
@@ -400,4 +407,5 @@ __all__ = [
     "version_advice",
     "warn_if_untested",
     "whole_tracebacks",
+    "with_kernel",
 ]

@@ -112,8 +112,8 @@ def adapted_class(base: type) -> type:
 
         @functools.wraps(method)
         def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-            with self.adapters.applied(self):
-                return method(self, *args, **kwargs)
+            with self.adapters.applied(self) as instead:
+                return (instead or functools.partial(method, self))(*args, **kwargs)
 
         return call
 

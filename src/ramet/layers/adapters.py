@@ -1,7 +1,7 @@
 """The adapters of one layer: their factors, as the variables of a layer inside it."""
 
 import re
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,6 +10,7 @@ from keras import ops
 
 from ramet import keras_internals as internals
 from ramet.layers.entries import Entry, Target, entry_of
+from ramet.layers.dropout import Beside, with_paths
 from ramet.layers.factors import Factors, loss, update
 from ramet.layers.kernels import kernel_at
 
@@ -30,6 +31,7 @@ class Adapters(keras.layers.Layer):
         """
         super().__init__(**{"name": "adapters", "dtype": "float32"} | kwargs)
         self._entries: tuple[Entry, ...] = ()
+        self.seed_generator: Any = None
         self.built = True
         for plain in entries:
             self.add(plain if isinstance(plain, Entry) else entry_of(plain))
@@ -46,6 +48,8 @@ class Adapters(keras.layers.Layer):
     def add(self, entry: Entry) -> None:
         """Add an adapter whose factors are zero."""
         with internals.unlocked(self):
+            if self.seed_generator is None and any(each.dropout for each in entry.targets):
+                self.seed_generator = keras.random.SeedGenerator(0, name="seed_generator")
             self._new(entry, "weight", (), trainable=False, start="ones")
             for number, target in enumerate(entry.targets):
                 inside, outside = target.sizes
@@ -116,22 +120,40 @@ class Adapters(keras.layers.Layer):
         return kernels
 
     @contextmanager
-    def applied(self, layer: Any) -> Generator[None]:
+    def applied(self, layer: Any) -> Generator[Callable[..., Any] | None]:
         """Let the kernels of a layer be read as they are with the adapters that are in use.
 
         To what a quantized layer computes with its integers, the product of factors is added.
+
+        Yields:
+            What is called instead of the layer's own call, if an update reads other inputs.
         """
         values: list[tuple[Any, Any]] = []
         lent: list[tuple[Any, Any, Any]] = []
+        calls: list[tuple[Any, Callable[..., Any]]] = []
+        training = self.seed_generator is not None and internals.is_training()
         with internals.uncast():
             for (held, name), adapters in self.by_kernel().items():
                 found = kernel_at(layer, held, name)
-                if found is not None and is_quantized(found[1]):
-                    lent.append((found[0], *self.product(found[0], adapters)))
-                elif found is not None:
-                    values.append((found[1], self.adapted(found[1], adapters)))
-        with internals.lent_factors(lent), internals.read_as(values):
-            yield
+                if found is None:
+                    continue
+                beside = [each for each in adapters if training and each[1].dropout]
+                within = [each for each in adapters if not (training and each[1].dropout)]
+                if not is_quantized(found[1]):
+                    values.append((found[1], self.adapted(found[1], within)))
+                elif within:
+                    lent.append((found[0], *self.product(found[0], within)))
+                if beside:
+                    paths = [Beside(self.added(found[1], each), each[1].dropout) for each in beside]
+                    calls.append((found[0], with_paths(*found, paths, self.seed_generator)))
+        inside = [each for each in calls if each[0] is not layer]
+        instead = next((call for owner, call in calls if owner is layer), None)
+        with (
+            internals.lent_factors(lent),
+            internals.read_as(values),
+            internals.called_as(inside),
+        ):
+            yield instead
 
     def product(self, owner: Any, adapters: list[tuple[Entry, Target, Factors]]) -> tuple[Any, Any]:
         """Return two factors of the sum of all updates, in the shapes that Keras expects."""
@@ -150,17 +172,29 @@ class Adapters(keras.layers.Layer):
 
     def adapted(self, variable: Any, adapters: list[tuple[Entry, Target, Factors]]) -> Any:
         """Return a kernel as it is with its adapters, in the precision of the factors."""
-        kernel = ops.convert_to_tensor(variable)
-        wide = keras.backend.result_type(kernel.dtype, self.variable_dtype)
-        base = value = ops.cast(kernel, wide)
-        for entry, target, factors in adapters:
-            weight = ops.convert_to_tensor(self.weight(entry))
-            value = value - ops.cast(loss(base, entry, target, factors, weight), wide)
+        base = value = self._wide(variable)
+        for adapter in adapters:
+            value = value - self._loss(base, *adapter)
         return value
 
+    def added(self, variable: Any, adapter: tuple[Entry, Target, Factors]) -> Any:
+        """Return what one adapter adds to a kernel."""
+        base = None if is_quantized(variable) else self._wide(variable)
+        return -self._loss(base, *adapter)
+
+    def _wide(self, variable: Any) -> Any:
+        """Return a kernel in the precision of the factors, or its own if that is wider."""
+        kernel = ops.convert_to_tensor(variable)
+        return ops.cast(kernel, keras.backend.result_type(kernel.dtype, self.variable_dtype))
+
+    def _loss(self, base: Any, entry: Entry, target: Target, factors: Factors) -> Any:
+        weight = ops.convert_to_tensor(self.weight(entry))
+        value = loss(base, entry, target, factors, weight)
+        return value if base is None else ops.cast(value, base.dtype)
+
     def save_own_variables(self, store: Any) -> None:
-        """Save the variables by name."""
-        for name, variable in self.named().items():
+        """Save the variables by name, and the state of the dropout, which Keras would leave out."""
+        for name, variable in self._saved().items():
             store[name] = variable
 
     def load_own_variables(self, store: Any) -> None:
@@ -169,12 +203,16 @@ class Adapters(keras.layers.Layer):
         Raises:
             ValueError: If there are others.
         """
-        held = self.named()
+        held = self._saved()
         if held.keys() != {*store.keys()}:
             known, other = sorted(held), sorted(store.keys())
             raise ValueError(f"adapters of other names or kernels: {other}, not {known}")
         for name, variable in held.items():
             variable.assign(store[name])
+
+    def _saved(self) -> dict[str, Any]:
+        generator = self.seed_generator
+        return self.named() | ({} if generator is None else {"dropout": generator.state})
 
     def get_config(self) -> dict[str, Any]:
         """Return the adapters as plain data."""

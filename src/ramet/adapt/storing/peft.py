@@ -20,7 +20,7 @@ from ramet.adapt.storing.contents import Contents, Part
 from ramet.errors import FileError, GraphError
 from ramet.files import config
 from ramet.graph.names import listed
-from ramet.layers import Entry, Kernel, Target
+from ramet.layers import Entry, Kernel, Target, dropout_obstacle
 
 WEIGHTS, CONFIG = "adapter_model.safetensors", "adapter_config.json"
 PREFIX = "base_model.model."
@@ -127,11 +127,28 @@ def packed(contents: Contents, kernels: Mapping[str, Kernel]) -> tuple[bytes, st
             ranks[module] = target.rank
             alphas[module] = target.rank if part.entry.alpha is None else part.entry.alpha
     variant = contents.parts[0].entry.variant
-    plain = _config(ranks, alphas, variant)
+    plain = _config(ranks, alphas, variant, _dropout_of(contents, kernels))
     return safetensors.written(arrays, {"format": "pt"}), f"{json.dumps(plain, indent=2)}\n"
 
 
-def _config(ranks: dict[str, int], alphas: dict[str, float], variant: str) -> dict[str, Any]:
+def _dropout_of(contents: Contents, kernels: Mapping[str, Kernel]) -> float:
+    """Return the one rate of dropout that PEFT has for an adapter; it has none for embeddings."""
+    rates = {
+        f"{part.path}/{target.path}": target.dropout
+        for part in contents.parts
+        for target in part.entry.targets
+        if not isinstance(kernels[f"{part.path}/{target.path}"].owner, keras.layers.Embedding)
+    }
+    if len({*rates.values()}) > 1:
+        shown = listed([f"{rate} for '{path}'" for path, rate in rates.items()], _SHOWN)
+        message = f"PEFT has one dropout for all kernels, not {shown}; save in ramet's format"
+        raise GraphError(message)
+    return next(iter(rates.values()), 0.0)
+
+
+def _config(
+    ranks: dict[str, int], alphas: dict[str, float], variant: str, dropout: float
+) -> dict[str, Any]:
     rank, alpha = next(iter(ranks.values())), next(iter(alphas.values()))
     return {
         "peft_type": "LORA",
@@ -140,7 +157,7 @@ def _config(ranks: dict[str, int], alphas: dict[str, float], variant: str) -> di
         "inference_mode": True,
         "r": rank,
         "lora_alpha": alpha,
-        "lora_dropout": 0.0,
+        "lora_dropout": dropout,
         "target_modules": [*ranks],
         "rank_pattern": {name: one for name, one in ranks.items() if one != rank},
         "alpha_pattern": {name: one for name, one in alphas.items() if one != alpha},
@@ -177,7 +194,7 @@ def unpacked(folder: Path, places: list[Place], names: Names) -> Contents:
     for module, roles in modules.items():
         place, kernel = _kernel_of(folder, module, places, names)
         ranks = [len(array) for role, array in roles.items() if role[-1] == "A" and array.ndim]
-        target = _target(folder, kernel, min(ranks, default=0))
+        target = _target(folder, place, kernel, min(ranks, default=0), plain)
         found.setdefault(place.path, []).append((kernel, target, module))
     if not found:
         raise FileError(f"'{folder}' has no factors of a LoRA adapter")
@@ -185,11 +202,25 @@ def unpacked(folder: Path, places: list[Place], names: Names) -> Contents:
     return Contents("default", tuple(parts), {})
 
 
-def _target(folder: Path, kernel: Kernel, rank: int) -> Target:
+def _target(
+    folder: Path, place: Place, kernel: Kernel, rank: int, plain: dict[str, Any]
+) -> Target:
     if rank < 1:
         raise FileError(f"'{folder}' has factors of rank {rank}")
+    dropout = plain.get("lora_dropout") or 0.0
+    if isinstance(dropout, bool) or not isinstance(dropout, (int, float)) or not 0 <= dropout < 1:
+        raise FileError(f"'{folder}' has lora_dropout={config.brief(str(dropout))}, which is no rate")
+    if isinstance(kernel.owner, keras.layers.Embedding):
+        dropout = 0.0  # PEFT ignores it for these
+    elif dropout and (obstacle := dropout_obstacle(place.live, kernel)) is not None:
+        message = (
+            f"'{folder}' has lora_dropout={dropout}, which the update of '{place.full(kernel)}' "
+            f"cannot have: {obstacle}; set it to 0 in {CONFIG}"
+        )
+        raise GraphError(message)
     variable = kernel.variable.name
-    return Target(kernel.path, kernel.held, variable, kernel.shape, kernel.outs, rank)
+    shape, outs = kernel.shape, kernel.outs
+    return Target(kernel.path, kernel.held, variable, shape, outs, rank, float(dropout))
 
 
 def _check_config(folder: Path, plain: Any) -> None:
