@@ -185,7 +185,7 @@ def load(
         place = _place_of(graph, source, part, by_path)
         entry = dataclasses.replace(part.entry, name=name, targets=_targets(source, part, place))
         if check:
-            _check_base(source, part, place)
+            _check_base(source, part, entry.targets, place)
         ranks |= {f"{place.path}/{target.path}": target.rank for target in entry.targets}
         identity = place.record.identity
         adapted.add(identity)
@@ -235,8 +235,10 @@ def _targets(source: Path, part: Part, place: Place) -> tuple[Target, ...]:
     """Return the kernels of a place that the adapter in a file is for."""
     kernels = {kernel.path: kernel for kernel in place.kernels}
     targets: list[Target] = []
+    by_attribute = {(each.held, each.variable.name): each for each in place.kernels}
     for target in part.entry.targets:
-        kernel = kernels.get(target.path)
+        # Keras counts the names that a user's layer leaves out: there, the attribute is the same.
+        kernel = kernels.get(target.path) or by_attribute.get((target.held, target.variable))
         if kernel is None or (kernel.shape, kernel.outs) != (target.shape, target.outs):
             has = "is not there" if kernel is None else f"has the shape {kernel.shape}"
             message = (
@@ -245,13 +247,15 @@ def _targets(source: Path, part: Part, place: Place) -> tuple[Target, ...]:
             )
             raise GraphError(message)
         held, variable = kernel.held, kernel.variable.name
-        targets.append(dataclasses.replace(target, held=held, variable=variable))
+        targets.append(
+            dataclasses.replace(target, path=kernel.path, held=held, variable=variable)
+        )
     return tuple(targets)
 
 
-def _check_base(source: Path, part: Part, place: Place) -> None:
+def _check_base(source: Path, part: Part, targets: tuple[Target, ...], place: Place) -> None:
     kernels = {kernel.path: kernel for kernel in place.kernels}
-    for target, known in zip(part.entry.targets, part.digests, strict=False):
+    for target, known in zip(targets, part.digests, strict=False):
         if digest(kernels[target.path].variable) != known:
             message = (
                 f"'{source}' was trained on another base: the kernel '{place.path}/{target.path}' "

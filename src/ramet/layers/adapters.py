@@ -1,7 +1,7 @@
 """The adapters of one layer: their factors, as the variables of a layer inside it."""
 
 import re
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -140,7 +140,9 @@ class Adapters(keras.layers.Layer):
                 beside = [each for each in adapters if training and each[1].dropout]
                 within = [each for each in adapters if not (training and each[1].dropout)]
                 if not is_quantized(found[1]):
-                    values.append((found[1], self.adapted(found[1], within)))
+                    own = ops.convert_to_tensor(found[1]).dtype
+                    kernel = ops.cast(self.adapted(found[1], within), own)
+                    values.append((found[1], kernel))  # what merging assigns
                 elif within:
                     lent.append((found[0], *self.product(found[0], within)))
                 if beside:
@@ -170,11 +172,22 @@ class Adapters(keras.layers.Layer):
             first, second = update(target, down, up), ops.eye(target.shape[-1])
         return ops.cast(first, owner.compute_dtype), ops.cast(second, owner.compute_dtype)
 
-    def adapted(self, variable: Any, adapters: list[tuple[Entry, Target, Factors]]) -> Any:
-        """Return a kernel as it is with its adapters, in the precision of the factors."""
+    def adapted(
+        self,
+        variable: Any,
+        adapters: list[tuple[Entry, Target, Factors]],
+        weights: Mapping[str, float] | None = None,
+    ) -> Any:
+        """Return a kernel as it is with its adapters, in the precision of the factors.
+
+        Args:
+            variable: The kernel.
+            adapters: Its adapters.
+            weights: How much of each is added, by name; by default, as they are in use.
+        """
         base = value = self._wide(variable)
         for adapter in adapters:
-            value = value - self._loss(base, *adapter)
+            value = value - self._loss(base, *adapter, weights)
         return value
 
     def added(self, variable: Any, adapter: tuple[Entry, Target, Factors]) -> Any:
@@ -187,8 +200,16 @@ class Adapters(keras.layers.Layer):
         kernel = ops.convert_to_tensor(variable)
         return ops.cast(kernel, keras.backend.result_type(kernel.dtype, self.variable_dtype))
 
-    def _loss(self, base: Any, entry: Entry, target: Target, factors: Factors) -> Any:
-        weight = ops.convert_to_tensor(self.weight(entry))
+    def _loss(
+        self,
+        base: Any,
+        entry: Entry,
+        target: Target,
+        factors: Factors,
+        weights: Mapping[str, float] | None = None,
+    ) -> Any:
+        known = self.weight(entry) if weights is None else weights.get(entry.name, 0.0)
+        weight = ops.convert_to_tensor(known)
         value = loss(base, entry, target, factors, weight)
         return value if base is None else ops.cast(value, base.dtype)
 

@@ -75,10 +75,8 @@ def _form_of(kernel: Kernel) -> _Form | None:
         return _EMBEDDING if kernel.variable.name == "embeddings" else None
     if isinstance(owner, (keras.layers.Dense, keras.layers.EinsumDense)):
         return _LINEAR
-    if type(owner).__name__.removeprefix("Adapted").startswith("Depthwise") or not isinstance(
-        owner, _CONVOLUTIONS
-    ):
-        return None
+    if not isinstance(owner, _CONVOLUTIONS) or owner.groups != 1:
+        return None  # PEFT's update of a grouped convolution is not grouped
     return _Form("lora_A.weight", "lora_B.weight", len(kernel.shape) - 2)
 
 
@@ -112,7 +110,7 @@ def packed(contents: Contents, kernels: Mapping[str, Kernel]) -> tuple[bytes, st
         for number, target in enumerate(part.entry.targets):
             path = f"{part.path}/{target.path}"
             form = _form_of(kernels[path])
-            if form is None or (part.entry.variant == "dora" and form is not _LINEAR):
+            if form is None:
                 kind = type(kernels[path].owner).__name__.removeprefix("Adapted")
                 message = (
                     f"PEFT has no form for the kernel '{path}' ({kind}); save in ramet's format"
@@ -122,7 +120,10 @@ def packed(contents: Contents, kernels: Mapping[str, Kernel]) -> tuple[bytes, st
             down, up = (part.values[f"{number}_{role}"] for role in ("down", "up"))
             factors = form.to_peft(target, down, up)
             if part.entry.variant == "dora":
-                factors["lora_magnitude_vector.weight"] = part.values[f"{number}_length"]
+                length = part.values[f"{number}_length"]
+                if form.spatial:
+                    length = length.reshape(1, -1, *(1,) * form.spatial)
+                factors["lora_magnitude_vector"] = length
             arrays |= {f"{PREFIX}{module}.{role}": value for role, value in factors.items()}
             ranks[module] = target.rank
             alphas[module] = target.rank if part.entry.alpha is None else part.entry.alpha
@@ -223,22 +224,34 @@ def _target(
     return Target(kernel.path, kernel.held, variable, shape, outs, rank, float(dropout))
 
 
-def _check_config(folder: Path, plain: Any) -> None:
-    unusual = {
-        "peft_type": "LORA",
-        "bias": ("none", None),
-        "modules_to_save": (None, []),
-        "lora_bias": (False, None),
-        "layer_replication": (None,),
-        "megatron_config": (None,),
-        "use_qalora": (False, None),
+_USUAL: dict[str, tuple[Any, ...]] = {
+    "peft_type": ("LORA",),
+    "bias": ("none", None),
+    "init_lora_weights": (True, False, None, "gaussian", "eva", "orthogonal"),
+}
+"""What entries may be; other starts than these change the kernels of the base too."""
+
+_HARMLESS = frozenset(
+    {
+        *("r", "lora_alpha", "lora_dropout", "rank_pattern", "alpha_pattern"),
+        *("use_rslora", "use_dora", "qalora_group_size", "eva_config", "velora_config"),
+        *("target_modules", "target_parameters", "exclude_modules"),
+        *("layers_to_transform", "layers_pattern", "megatron_core", "ensure_weight_tying"),
+        *("fan_in_fan_out", "inference_mode", "task_type", "auto_mapping", "revision"),
+        *("base_model_name_or_path", "peft_version", "runtime_config"),
     }
+)
+"""Entries that are read, or that say what the names and shapes of the factors say too."""
+
+
+def _check_config(folder: Path, plain: Any) -> None:
     if not isinstance(plain, dict):
         raise FileError(f"'{folder / CONFIG}' is not an object")
     known = cast("dict[str, Any]", plain)
-    for key, right in unusual.items():
-        value = known.get(key)
-        if value != right and (not isinstance(right, tuple) or value not in right):
+    for key, value in {"peft_type": None, **known}.items():
+        if key in _HARMLESS or (key not in _USUAL and not value):
+            continue
+        if key not in _USUAL or value not in _USUAL[key]:
             message = (
                 f"'{folder}' is an adapter with {key}={config.brief(str(value))}, which ramet "
                 "does not read; merge it with PEFT"
@@ -331,6 +344,7 @@ def _number(folder: Path, plain: dict[str, Any], key: str, patterns: str, module
             )
         if module == name or module.endswith(f".{name}"):
             value = other
+            break  # PEFT takes the first that matches
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise FileError(f"'{folder}' has {key}={config.brief(str(value))}, which is no number")
     return float(value)
