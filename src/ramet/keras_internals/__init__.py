@@ -126,6 +126,7 @@ from ramet.keras_internals.layer_state import (
     values_from_last,
 )
 from ramet.keras_internals.layers import (
+    ConvLSTMCell,
     attention_output_shape,
     attention_parts,
     has_other_batch,
@@ -253,6 +254,7 @@ __all__ = [
     "VARIABLE_VALUE",
     "WRAPPERS",
     "BaseOptimizer",
+    "ConvLSTMCell",
     "Evaluated",
     "KerasHistory",
     "KerasSaveable",

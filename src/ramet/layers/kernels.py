@@ -86,6 +86,8 @@ _LINEAR = tuple(
 
 
 def _rules_for(layer: Any) -> dict[str, Outs]:
+    if isinstance(layer, internals.ConvLSTMCell):
+        return {"kernel": _last, "recurrent_kernel": _last}
     for names, rules in _RULES:
         if isinstance(layer, tuple(getattr(keras.layers, name) for name in names)):
             return rules
