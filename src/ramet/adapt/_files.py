@@ -247,9 +247,7 @@ def _targets(source: Path, part: Part, place: Place) -> tuple[Target, ...]:
             )
             raise GraphError(message)
         held, variable = kernel.held, kernel.variable.name
-        targets.append(
-            dataclasses.replace(target, path=kernel.path, held=held, variable=variable)
-        )
+        targets.append(dataclasses.replace(target, path=kernel.path, held=held, variable=variable))
     return tuple(targets)
 
 

@@ -132,9 +132,7 @@ def _off(others: list[str]) -> str:
     return f"; {names} {'is' if len(others) == 1 else 'are'} switched off" if others else ""
 
 
-def _targets(
-    place: Place, ranks: dict[str, int], rates: dict[str, float]
-) -> tuple[Target, ...]:
+def _targets(place: Place, ranks: dict[str, int], rates: dict[str, float]) -> tuple[Target, ...]:
     return tuple(
         Target(
             kernel.path,

@@ -15,6 +15,9 @@ from ramet.layers.factors import Factors, loss, update
 from ramet.layers.kernels import kernel_at
 
 
+_ZERO, _ONE = keras.initializers.Zeros(), keras.initializers.Ones()
+
+
 class Adapters(keras.layers.Layer):
     """The adapters of one layer.
 
@@ -50,7 +53,7 @@ class Adapters(keras.layers.Layer):
         with internals.unlocked(self):
             if self.seed_generator is None and any(each.dropout for each in entry.targets):
                 self.seed_generator = keras.random.SeedGenerator(0, name="seed_generator")
-            self._new(entry, "weight", (), trainable=False, start="ones")
+            self._new(entry, "weight", (), trainable=False, start=_ONE)
             for number, target in enumerate(entry.targets):
                 inside, outside = target.sizes
                 self._new(entry, f"{number}_down", (inside, target.rank))
@@ -67,7 +70,7 @@ class Adapters(keras.layers.Layer):
         shape: tuple[int, ...],
         *,
         trainable: bool = True,
-        start: str = "zeros",
+        start: Any = _ZERO,
     ) -> None:
         name = f"{entry.name}_{role}"
         self.add_weight(shape=shape, initializer=start, trainable=trainable, name=name)

@@ -3,6 +3,7 @@
 A kernel is a matrix in the end: some of its axes make outputs, and the others are summed over.
 """
 
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -85,11 +86,12 @@ _LINEAR = tuple(
 """Layers that are linear in their one kernel, up to a bias and an activation."""
 
 
-def _rules_for(layer: Any) -> dict[str, Outs]:
-    if isinstance(layer, internals.ConvLSTMCell):
+@functools.cache
+def _rules_for(cls: type) -> dict[str, Outs]:
+    if issubclass(cls, internals.ConvLSTMCell):
         return {"kernel": _last, "recurrent_kernel": _last}
     for names, rules in _RULES:
-        if isinstance(layer, tuple(getattr(keras.layers, name) for name in names)):
+        if issubclass(cls, tuple(getattr(keras.layers, name) for name in names)):
             return rules
     return {}
 
@@ -127,7 +129,7 @@ def kernels_of(layer: Any) -> list[Kernel]:
 
 
 def _walk(layer: Any, path: str, held: str) -> Iterator[Kernel]:
-    rules = _rules_for(layer)
+    rules = _rules_for(type(layer))
     for variable in internals.own_variables(layer) if rules else ():
         rule = rules.get(variable.name)
         if rule is not None:

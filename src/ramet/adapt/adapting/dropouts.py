@@ -58,7 +58,9 @@ def _named(
         _check_rate(rate)
         for pattern in patterns_of(key):
             check_selection(graph, pattern)
-            found = [place.full(kernel) for place, kernel in adapted if matches(pattern, place, kernel)]
+            found = [
+                place.full(kernel) for place, kernel in adapted if matches(pattern, place, kernel)
+            ]
             if not found:
                 has = listed([place.full(kernel) for place, kernel in adapted], _SHOWN)
                 message = (

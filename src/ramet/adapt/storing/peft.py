@@ -203,14 +203,14 @@ def unpacked(folder: Path, places: list[Place], names: Names) -> Contents:
     return Contents("default", tuple(parts), {})
 
 
-def _target(
-    folder: Path, place: Place, kernel: Kernel, rank: int, plain: dict[str, Any]
-) -> Target:
+def _target(folder: Path, place: Place, kernel: Kernel, rank: int, plain: dict[str, Any]) -> Target:
     if rank < 1:
         raise FileError(f"'{folder}' has factors of rank {rank}")
     dropout = plain.get("lora_dropout") or 0.0
     if isinstance(dropout, bool) or not isinstance(dropout, (int, float)) or not 0 <= dropout < 1:
-        raise FileError(f"'{folder}' has lora_dropout={config.brief(str(dropout))}, which is no rate")
+        raise FileError(
+            f"'{folder}' has lora_dropout={config.brief(str(dropout))}, which is no rate"
+        )
     if isinstance(kernel.owner, keras.layers.Embedding):
         dropout = 0.0  # PEFT ignores it for these
     elif dropout and (obstacle := dropout_obstacle(place.live, kernel)) is not None:
