@@ -65,7 +65,7 @@ QUANTIZED = pytest.param("int8", marks=pytest.mark.sampled)
     "variant", ["lora", pytest.param("dora", marks=pytest.mark.sampled), QUANTIZED]
 )
 def test_every_layer_has_two_paths(variant, monkeypatch):
-    """With all inputs kept, training computes what inference does; with none, what the base does."""
+    """With all inputs kept, training computes what inference does; with none, the base."""
     model = attention()
     x = np.random.default_rng(1).standard_normal((2, 4, 6)).astype("float32")
     at = "*"
@@ -78,9 +78,9 @@ def test_every_layer_has_two_paths(variant, monkeypatch):
     want, base = called(adapted, x, training=False), called(model, x, training=False)
     assert not np.allclose(want, base, atol=1e-2)
     assert not np.allclose(called(adapted, x, training=True), want, atol=1e-4)
-    monkeypatch.setattr(keras.random, "dropout", lambda inputs, rate, seed: inputs)
+    monkeypatch.setattr(keras.random, "dropout", lambda inputs, *_, **__: inputs)
     assert np.allclose(called(adapted, x, training=True), want, atol=2e-5)
-    monkeypatch.setattr(keras.random, "dropout", lambda inputs, rate, seed: inputs * 0)
+    monkeypatch.setattr(keras.random, "dropout", lambda inputs, *_, **__: inputs * 0)
     assert np.allclose(called(adapted, x, training=True), base, atol=2e-5)
 
 
@@ -135,8 +135,8 @@ def test_another_thread_does_not_notice():
             called(adapted, x, training=True)
 
     def infer():
-        for _ in range(20):
-            differ.append(np.abs(called(adapted, x, training=False) - want).max())
+        outputs = [called(adapted, x, training=False) for _ in range(20)]
+        differ.extend(np.abs(each - want).max() for each in outputs)
 
     threads = [Thread(target=each) for each in (train, infer)]
     for each in threads:
@@ -202,11 +202,11 @@ def test_in_the_form_of_peft(tmp_path):
     assert [target.dropout for target in targets] == [0.25, 0.25]
     for wrong in ("x", -1, 1, True, [0.1]):
         config.write_text(json.dumps(plain | {"lora_dropout": wrong}))
-        with pytest.raises(FileError, match="has lora_dropout=.*, which is no rate"):
+        with pytest.raises(FileError, match=r"has lora_dropout=.*, which is no rate"):
             ramet.adapt.load(model, tmp_path / "a")
     mixed = ramet.adapt.lora(model, "*", rank=1, dropout={"d": 0.1}).build()
     with pytest.raises(
-        GraphError, match="PEFT has one dropout for all kernels, not 0.1 for 'd/kernel'"
+        GraphError, match=r"PEFT has one dropout for all kernels, not 0\.1 for 'd/kernel'"
     ):
         ramet.adapt.save(mixed, tmp_path / "b", format="peft")
     ramet.adapt.save(mixed, tmp_path / "b.safetensors")

@@ -4,7 +4,6 @@ import weakref
 from typing import Any
 
 import keras
-from keras.src.layers.rnn.conv_lstm import ConvLSTMCell as ConvLSTMCell
 
 from ramet.keras_internals.layer_state import layer_state
 from ramet.keras_internals.tracking import all_layers

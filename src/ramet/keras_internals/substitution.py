@@ -9,7 +9,6 @@ from typing import Any
 import keras
 from keras.src.backend.common import global_state
 from keras.src.backend.common.stateless_scope import get_stateless_scope
-from keras.src.backend.common.symbolic_scope import in_symbolic_scope as in_symbolic_scope
 from keras.src.backend.common.variables import AutocastScope
 from keras.src.saving.serialization_lib import serialize_with_public_class
 

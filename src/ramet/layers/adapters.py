@@ -9,11 +9,10 @@ import keras
 from keras import ops
 
 from ramet import keras_internals as internals
-from ramet.layers.entries import Entry, Target, entry_of
 from ramet.layers.dropout import Beside, with_paths
+from ramet.layers.entries import Entry, Target, entry_of
 from ramet.layers.factors import Factors, loss, update
 from ramet.layers.kernels import kernel_at
-
 
 _ZERO, _ONE = keras.initializers.Zeros(), keras.initializers.Ones()
 

@@ -141,8 +141,8 @@ def _dropout_of(contents: Contents, kernels: Mapping[str, Kernel]) -> float:
         if not isinstance(kernels[f"{part.path}/{target.path}"].owner, keras.layers.Embedding)
     }
     if len({*rates.values()}) > 1:
-        shown = listed([f"{rate} for '{path}'" for path, rate in rates.items()], _SHOWN)
-        message = f"PEFT has one dropout for all kernels, not {shown}; save in ramet's format"
+        has = listed([f"{rate} for '{path}'" for path, rate in rates.items()], _SHOWN)
+        message = f"PEFT has one dropout for all kernels, not {has}; save in ramet's format"
         raise GraphError(message)
     return next(iter(rates.values()), 0.0)
 
@@ -215,8 +215,8 @@ def _target(folder: Path, place: Place, kernel: Kernel, rank: int, plain: dict[s
         dropout = 0.0  # PEFT ignores it for these
     elif dropout and (obstacle := dropout_obstacle(place.live, kernel)) is not None:
         message = (
-            f"'{folder}' has lora_dropout={dropout}, which the update of '{place.full(kernel)}' "
-            f"cannot have: {obstacle}; set it to 0 in {CONFIG}"
+            f"'{folder}' has lora_dropout={dropout}, which '{place.full(kernel)}' cannot have: "
+            f"{obstacle}; write 0 in {CONFIG}"
         )
         raise GraphError(message)
     variable = kernel.variable.name
