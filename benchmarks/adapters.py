@@ -1,7 +1,8 @@
 """Time adapters: added to a BERT-like model of 100 layers and merged, by ramet, Keras and PEFT.
 
 `python -m benchmarks.adapters` measures the backend in `KERAS_BACKEND`: each way once, in a process
-of its own, with the growth of its peak memory. PEFT is measured where it is installed, on PyTorch.
+of its own, with the growth of its peak memory by adding adapters, and by adding and merging them.
+PEFT is measured where it is installed, on PyTorch.
 """
 
 import argparse
@@ -44,6 +45,18 @@ def by_ramet(model: Any) -> tuple[Callable[[], Any], Callable[[Any], Any]]:
     return lambda: adapt.lora(model, at, rank=RANK).build(), lambda a: adapt.merge(a).build()
 
 
+def by_sharing(model: Any) -> tuple[Callable[[], Any], Callable[[Any], Any]]:
+    """Add adapters by ramet on the base's own variables, which are frozen; merging copies."""
+    from ramet import adapt
+
+    at = ["**/query", "**/value", "up_*", "down_*"]
+    model.trainable = False
+    return (
+        lambda: adapt.lora(model, at, rank=RANK).build(weights="share"),
+        lambda a: adapt.merge(a).build(),
+    )
+
+
 def by_keras(model: Any) -> tuple[Callable[[], Any], Callable[[Any], Any]]:
     """Add adapters by `enable_lora`, in place; Keras merges by saving and loading."""
     import keras
@@ -82,7 +95,7 @@ def by_peft(model: Any) -> tuple[Callable[[], Any], Callable[[Any], Any]]:
     return lambda: peft.get_peft_model(network, config), lambda a: a.merge_and_unload()
 
 
-WAYS = {"ramet": by_ramet, "keras": by_keras, "peft": by_peft}
+WAYS = {"ramet": by_ramet, "sharing": by_sharing, "keras": by_keras, "peft": by_peft}
 
 
 def peak() -> float:
@@ -95,11 +108,12 @@ def measure(way: str) -> dict[str, float]:
     add, merge = WAYS[way](bert())
     before, start = peak(), time.perf_counter()
     adapted = add()
-    added = time.perf_counter()
+    added, grown = time.perf_counter(), peak()
     merge(adapted)
     return {
         "add_s": added - start,
         "merge_s": time.perf_counter() - added,
+        "add_mb": grown - before,
         "peak_mb": peak() - before,
     }
 
@@ -112,9 +126,8 @@ def main() -> None:
     if way is not None:
         print(json.dumps(measure(way)))
         return
-    print(
-        f"{os.environ.get('KERAS_BACKEND', 'tensorflow')}: {'add':>10} {'merge':>10} {'peak':>10}"
-    )
+    columns = " ".join(f"{name:>10}" for name in ("add", "merge", "add", "both"))
+    print(f"{os.environ.get('KERAS_BACKEND', 'tensorflow')}: {columns}")
     for name in WAYS:
         command = [sys.executable, "-m", "benchmarks.adapters", "--way", name]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -124,7 +137,7 @@ def main() -> None:
         found = json.loads(done.stdout.splitlines()[-1])
         print(
             f"{name:>8} {found['add_s']:>8.2f} s {found['merge_s']:>8.2f} s"
-            f" {found['peak_mb']:>7.0f} MB"
+            f" {found['add_mb']:>7.0f} MB {found['peak_mb']:>7.0f} MB"
         )
 
 

@@ -55,7 +55,8 @@ def shake(model: Any) -> None:
     """Give the factors of all adapters some values."""
     random = np.random.default_rng(1)
     for variable in model.variables:
-        if "/adapters/" in variable.path and not variable.path.endswith("_weight"):
+        factor = not variable.path.endswith(("_weight", "seed_generator_state"))
+        if "/adapters/" in variable.path and factor:
             variable.assign(random.normal(0, 0.3, variable.shape))
 
 

@@ -1,6 +1,7 @@
 """`save` and `load`: adapters in files of their own, without the base."""
 
 import dataclasses
+import random
 import stat
 from collections.abc import Mapping
 from pathlib import Path
@@ -179,17 +180,19 @@ def load(
     steps: dict[Identity, tuple[Step, ...]] = {}
     adapted: set[Identity] = set()
     ranks: dict[str, int] = {}
+    start = random.randrange(1 << 31)  # noqa: S311 no secret
     for part in contents.parts:
         place = _place_of(graph, source, part, by_path)
         entry = dataclasses.replace(part.entry, name=name, targets=_targets(source, part, place))
         if check:
-            _check_base(source, part, place)
+            _check_base(source, part, entry.targets, place)
         ranks |= {f"{place.path}/{target.path}": target.rank for target in entry.targets}
         identity = place.record.identity
         adapted.add(identity)
         entry = dataclasses.replace(entry, trains=True, froze=(), thawed=())
         trains_base = identity in besides
-        steps[identity] = (Add(entry, values=part.values, trains_base=trains_base),)
+        seed = start, len(steps)
+        steps[identity] = (Add(entry, seed=seed, values=part.values, trains_base=trains_base),)
     check_supported(places, ranks, contents.parts[0].entry.variant if contents.parts else "lora")
     flags = Flags.of(graph, adapted, {*besides})
     _note_flags(steps, flags)
@@ -232,8 +235,10 @@ def _targets(source: Path, part: Part, place: Place) -> tuple[Target, ...]:
     """Return the kernels of a place that the adapter in a file is for."""
     kernels = {kernel.path: kernel for kernel in place.kernels}
     targets: list[Target] = []
+    by_attribute = {(each.held, each.variable.name): each for each in place.kernels}
     for target in part.entry.targets:
-        kernel = kernels.get(target.path)
+        # Keras counts the names that a user's layer leaves out: there, the attribute is the same.
+        kernel = kernels.get(target.path) or by_attribute.get((target.held, target.variable))
         if kernel is None or (kernel.shape, kernel.outs) != (target.shape, target.outs):
             has = "is not there" if kernel is None else f"has the shape {kernel.shape}"
             message = (
@@ -242,13 +247,13 @@ def _targets(source: Path, part: Part, place: Place) -> tuple[Target, ...]:
             )
             raise GraphError(message)
         held, variable = kernel.held, kernel.variable.name
-        targets.append(dataclasses.replace(target, held=held, variable=variable))
+        targets.append(dataclasses.replace(target, path=kernel.path, held=held, variable=variable))
     return tuple(targets)
 
 
-def _check_base(source: Path, part: Part, place: Place) -> None:
+def _check_base(source: Path, part: Part, targets: tuple[Target, ...], place: Place) -> None:
     kernels = {kernel.path: kernel for kernel in place.kernels}
-    for target, known in zip(part.entry.targets, part.digests, strict=False):
+    for target, known in zip(targets, part.digests, strict=False):
         if digest(kernels[target.path].variable) != known:
             message = (
                 f"'{source}' was trained on another base: the kernel '{place.path}/{target.path}' "

@@ -1,10 +1,12 @@
 """`lora`: low-rank adapters for the layers that you name."""
 
 import random
+from collections.abc import Mapping
 from typing import Any
 
 from ramet._arguments import check_index, check_number, check_word, shown
 from ramet._words import Promise, weakest
+from ramet.adapt.adapting.dropouts import dropouts
 from ramet.adapt.adapting.freezing import Flags, trained_also
 from ramet.adapt.adapting.places import At, Place, check_ranks, check_supported, chosen, places_of
 from ramet.adapt.adapting.starts import Init, check_init
@@ -27,6 +29,7 @@ def lora(  # noqa: PLR0913 each is another property of the adapter
     name: str = "default",
     variant: Variant = "lora",
     init: Init | Any = "uniform",
+    dropout: float | Mapping[Any, float] = 0.0,
     train_also: At | None = None,
     seed: int | None = None,
 ) -> Graph:
@@ -51,6 +54,9 @@ def lora(  # noqa: PLR0913 each is another property of the adapter
         variant: `"lora"`; `"rslora"`, which divides by the root of the rank; or `"dora"`, which
             learns the lengths of a kernel's columns apart from their directions.
         init: How A starts: `"uniform"`, `"normal"` or an initializer.
+        dropout: How many of the inputs that the updates read are dropped in training; or a dict of
+            patterns like those in `at` with rates. Dense, EinsumDense, convolutions and the
+            projections inside attention can have it.
         train_also: Layers that train besides, named like those in `at`.
         seed: Makes A reproducible.
 
@@ -76,6 +82,7 @@ def lora(  # noqa: PLR0913 each is another property of the adapter
     ranks = chosen(graph, places, at, rank)
     check_ranks(places, ranks)
     check_supported(places, ranks, variant)
+    rates = dropouts(graph, places, ranks, dropout)
     also = trained_also(graph, train_also)
     adapted = [
         place for place in places if any(place.full(each) in ranks for each in place.kernels)
@@ -87,7 +94,7 @@ def lora(  # noqa: PLR0913 each is another property of the adapter
             Add(
                 Entry(
                     name,
-                    _targets(place, ranks),
+                    _targets(place, ranks, rates),
                     None if alpha is None else float(alpha),
                     variant,
                     froze=() if number else flags.froze,
@@ -102,7 +109,8 @@ def lora(  # noqa: PLR0913 each is another property of the adapter
     }
     others = names_in(graph)
     text = _words(name, variant, ranks, adapted) + _off(others) + flags.text
-    promises: list[Promise] = [flags.promise, "equal" if variant == "dora" else "exact"]
+    rounds = variant == "dora" or any(rates.values())
+    promises: list[Promise] = [flags.promise, "equal" if rounds else "exact"]
     if others:
         promises.append("changed")
     return put_on(graph, steps, flags, text, weakest(promises))
@@ -124,7 +132,7 @@ def _off(others: list[str]) -> str:
     return f"; {names} {'is' if len(others) == 1 else 'are'} switched off" if others else ""
 
 
-def _targets(place: Place, ranks: dict[str, int]) -> tuple[Target, ...]:
+def _targets(place: Place, ranks: dict[str, int], rates: dict[str, float]) -> tuple[Target, ...]:
     return tuple(
         Target(
             kernel.path,
@@ -133,6 +141,7 @@ def _targets(place: Place, ranks: dict[str, int]) -> tuple[Target, ...]:
             kernel.shape,
             kernel.outs,
             ranks[place.full(kernel)],
+            rates.get(place.full(kernel), 0.0),
         )
         for kernel in place.kernels
         if place.full(kernel) in ranks

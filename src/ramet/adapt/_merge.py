@@ -9,6 +9,7 @@ import numpy as np
 from ramet._arguments import check_flag
 from ramet.adapt._use import weights_of
 from ramet.adapt.adapting.freezing import Flags, Identity
+from ramet.adapt.adapting.rounding import rounding
 from ramet.adapt.adapting.steps import Drop, Put, merged, put_on
 from ramet.adapt.adapting.taken import adapted_layers, check_known, names_in
 from ramet.errors import GraphError, StateError
@@ -29,7 +30,8 @@ def merge(
     """Add adapters to the kernels, and remove all adapters.
 
     The new model has the layers of the base again and computes what the adapted one does, up to
-    rounding. The adapted model stays what it is: keep it, and `unmerge` restores the base's bits
+    rounding. Where kernels are bfloat16 or float16, the journal says by how much merging rounds
+    them. The adapted model stays what it is: keep it, and `unmerge` restores the base's bits
     from it.
 
     Args:
@@ -66,7 +68,8 @@ def merge(
         "those in use" if weights is None else listed([f"'{name}'" for name in weights] or ["none"])
     )
     promise = "changed" if rounded else "equal"
-    return _without_adapters(graph, Drop(weights), f"merge adapters: {which}", promise)
+    text = f"merge adapters: {which}{rounding(graph, weights)}"
+    return _without_adapters(graph, Drop(weights), text, promise)
 
 
 def _quantized_kernels(graph: Graph) -> list[str]:

@@ -358,10 +358,13 @@ class EditedBuilder:
         """
         stepped = {record.identity: record for record in self.records if record.steps}
         for record in stepped.values():
-            if self.weights == "share":
+            layer = self.layer(record)
+            changes = any(step.changes_variables(layer) for step in record.steps)
+            if self.weights == "share" and changes:
                 message = (
-                    f"layer '{record.name}' gets other variables ({record.edit}), so it cannot "
-                    "share those of the source; build with weights='copy'"
+                    f"layer '{record.name}' has variables that change ({record.edit}), so it "
+                    "cannot share those of the source; build with weights='copy', or, to add the "
+                    "first adapter, freeze the source: model.trainable = False"
                 )
                 raise OptionError(message)
         if stepped:

@@ -65,6 +65,8 @@ def check_flags(records: Iterable[Layer]) -> None:
         layer = record.origin
         if record.trainable is None or record.apart or not internals.own_trainable(layer):
             continue
+        if record.steps:
+            continue  # what they add trains; see `EditedBuilder.take_steps`
         if any(v.trainable != record.trainable for v in internals.own_trainable(layer)):
             verb = "unfrozen" if record.trainable else "frozen"
             message = (

@@ -273,6 +273,10 @@ class Step(Protocol):
         """Change a live layer that nobody else uses."""
         ...
 
+    def changes_variables(self, layer: Any) -> bool:
+        """Whether it changes variables that a layer has, not only adds some."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Layer(_Record):

@@ -34,6 +34,7 @@ IMPORTS = (
     Private("keras.src.api_export", "get_symbol_from_name", "what a config names"),
     Private("keras.src.backend", "compute_output_spec", "the shape of a loss before it is reduced"),
     Private("keras.src.backend.common", "global_state", "name counters, the global seed generator"),
+    Private("keras.src.layers.rnn.conv_lstm", "ConvLSTMCell", "whose kernels are adapted"),
     Private(
         "keras.src.backend.common.symbolic_scope",
         "in_symbolic_scope",

@@ -1,11 +1,13 @@
 """Variables that are read as other values for a while, and state that is added to a built layer."""
 
 import threading
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import keras
+from keras.src.backend.common import global_state
 from keras.src.backend.common.stateless_scope import get_stateless_scope
 from keras.src.backend.common.variables import AutocastScope
 from keras.src.saving.serialization_lib import serialize_with_public_class
@@ -136,6 +138,81 @@ def lent_factors(pairs: Sequence[tuple[Any, Any, Any]]) -> Generator[None]:
                         fields.pop(name, None)
 
 
+_CALLS: ContextVar[dict[int, Callable[..., Any]]] = ContextVar("ramet_calls")
+"""What layers compute instead of their `call`, for this thread, by their ids."""
+
+
+_LENT: dict[int, int] = {}
+"""How many threads have something else called in place of a layer's `call`, by the layer's id."""
+
+
+@contextmanager
+def called_as(calls: Sequence[tuple[Any, Callable[..., Any]]]) -> Generator[None]:
+    """Let layers compute something else for whoever calls them meanwhile in this thread.
+
+    Args:
+        calls: The layers, each with what is called in place of its `call`.
+    """
+    if not calls:
+        yield
+        return
+    token = _CALLS.set(_CALLS.get({}) | {id(layer): call for layer, call in calls})
+    for layer, _ in calls:
+        _lend_call(layer)
+    try:
+        yield
+    finally:
+        for layer, _ in calls:
+            _return_call(layer)
+        _CALLS.reset(token)
+
+
+def _lend_call(layer: Any) -> None:
+    """Give a layer a `call` of its own, which knows what each thread wants called."""
+
+    def method(name: str) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            instead = _CALLS.get({}).get(id(layer))
+            return (instead or getattr(type(layer), name).__get__(layer))(*args, **kwargs)
+
+        return call
+
+    with _LENDING:
+        _LENT[id(layer)] = _LENT.get(id(layer), 0) + 1
+        vars(layer).update({name: method(name) for name in ("call", "quantized_call")})
+
+
+def _return_call(layer: Any) -> None:
+    with _LENDING:
+        _LENT[id(layer)] -= 1
+        if not _LENT[id(layer)]:
+            del _LENT[id(layer)]
+            for name in ("call", "quantized_call"):
+                vars(layer).pop(name, None)
+
+
+def shallow(layer: Any, cls: type, **fields: Any) -> Any:
+    """Return an object that shares all attributes with a layer but some. It is only called."""
+    twin: Any = object.__new__(cls)
+    vars(twin).update(vars(layer))
+    vars(twin).update(fields)
+    return twin
+
+
+def with_kernel(layer: Any, cls: type, variable: Any, kernel: Any) -> Any:
+    """Return an object that computes the linear part of a layer, with another kernel."""
+    name = next(name for name, value in vars(layer).items() if value is variable)
+    fields = {"activation": None, "bias": None, "use_bias": False, "lora_enabled": False}
+    policy = keras.DTypePolicy(layer.compute_dtype)
+    return shallow(layer, cls, **fields, **{name: kernel, "_dtype_policy": policy})
+
+
+def is_training() -> bool:
+    """Whether the call that is under way is one in training."""
+    context = global_state.get_global_attribute("current_call_ctx")
+    return bool(getattr(context, "training", False))
+
+
 def requantize(layer: Any) -> None:
     """Quantize the kernel of a layer again, with the product of the factors that it was lent."""
     is_embedding = hasattr(layer, "input_dim")
@@ -170,3 +247,5 @@ def set_paths(layer: Any, part: Any) -> None:
         part._path = f"{layer.path}/{part.name}"
         for variable in [*part._trainable_variables, *part._non_trainable_variables]:
             variable._path = f"{part._path}/{variable.name}"
+        for generator in part._seed_generators:
+            generator.state._path = f"{part._path}/{generator.name}/{generator.state.name}"

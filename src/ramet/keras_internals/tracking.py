@@ -96,8 +96,9 @@ def _attributes(layer: Any) -> dict[str, Any]:
 
 def attribute_parts(layer: Any) -> dict[str, Any]:
     """Return the layers that another tracks and that its attributes hold, by `attribute_paths`."""
-    paths = attribute_paths(layer)
-    return {paths[id(part)]: part for part in sublayers_of(layer) if id(part) in paths}
+    parts = sublayers_of(layer)
+    paths = attribute_paths(layer) if parts else {}
+    return {paths[id(part)]: part for part in parts if id(part) in paths}
 
 
 def attribute_of(layer: Any, path: str) -> Any:

@@ -3,7 +3,7 @@
 from ramet.layers.adapted import Adapted, attach, detach
 from ramet.layers.adapters import Adapters, is_quantized
 from ramet.layers.entries import Entry, Target, Variant
-from ramet.layers.kernels import Kernel, kernel_at, kernels_of
+from ramet.layers.kernels import Kernel, dropout_obstacle, kernel_at, kernels_of
 
 __all__ = [
     "Adapted",
@@ -14,6 +14,7 @@ __all__ = [
     "Variant",
     "attach",
     "detach",
+    "dropout_obstacle",
     "is_quantized",
     "kernel_at",
     "kernels_of",

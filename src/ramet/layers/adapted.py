@@ -112,8 +112,12 @@ def adapted_class(base: type) -> type:
 
         @functools.wraps(method)
         def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-            with self.adapters.applied(self):
-                return method(self, *args, **kwargs)
+            with self.adapters.applied(self) as instead:
+                outputs = (instead or functools.partial(method, self))(*args, **kwargs)
+            if internals.in_symbolic_scope():  # where a layer may make what its `build` did not
+                _check_kernels(self)
+                self.settle()
+            return outputs
 
         return call
 
@@ -122,7 +126,8 @@ def adapted_class(base: type) -> type:
     @functools.wraps(layer.build)
     def build(self: Any, *args: Any, **kwargs: Any) -> None:
         layer.build(self, *args, **kwargs)
-        _check_kernels(self)
+        if all(part.built for part in internals.all_layers(self)):
+            _check_kernels(self)
         self.settle()
 
     methods = {

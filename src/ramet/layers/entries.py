@@ -28,6 +28,8 @@ class Target:
     """The axes that make outputs; all others are summed over."""
     rank: int
     """The rank of the update."""
+    dropout: float = 0.0
+    """How many of the inputs that the update reads are dropped in training."""
 
     @property
     def ins(self) -> tuple[int, ...]:
@@ -115,6 +117,8 @@ def _target_of(plain: Any) -> Target:
         and all(0 <= axis < len(shape) for axis in outs)
         and all(size >= 0 for size in shape)
         and target.rank > 0
+        and isinstance(cast("Any", target.dropout), (int, float))
+        and 0 <= target.dropout < 1
     )
     if not right:
         raise ValueError(f"not the config of an adapted kernel: {target}")

@@ -3,6 +3,7 @@
 A kernel is a matrix in the end: some of its axes make outputs, and the others are summed over.
 """
 
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import keras
 
 from ramet import keras_internals as internals
+from ramet.backends import is_of_keras
 
 Outs = Callable[[Any, int], tuple[int, ...]]
 """Returns the axes of a kernel that make outputs, for its layer and its number of axes."""
@@ -73,11 +75,52 @@ _RULES: tuple[tuple[tuple[str, ...], dict[str, Outs]], ...] = (
 """Classes of Keras, with the names of their kernels and the axes of those that make outputs."""
 
 
-def _rules_for(layer: Any) -> dict[str, Outs]:
+_LINEAR = tuple(
+    getattr(keras.layers, name)
+    for name in (
+        *("Dense", "EinsumDense", "Conv1D", "Conv2D", "Conv3D"),
+        *("DepthwiseConv1D", "DepthwiseConv2D"),
+        *("Conv1DTranspose", "Conv2DTranspose", "Conv3DTranspose"),
+    )
+)
+"""Layers that are linear in their one kernel, up to a bias and an activation."""
+
+
+@functools.cache
+def _rules_for(cls: type) -> dict[str, Outs]:
+    if issubclass(cls, internals.ConvLSTMCell):
+        return {"kernel": _last, "recurrent_kernel": _last}
     for names, rules in _RULES:
-        if isinstance(layer, tuple(getattr(keras.layers, name) for name in names)):
+        if issubclass(cls, tuple(getattr(keras.layers, name) for name in names)):
             return rules
     return {}
+
+
+def dropout_obstacle(layer: Any, kernel: Kernel) -> str | None:
+    """Return why the inputs of a kernel of a layer cannot be dropped for an update alone.
+
+    A layer is to be one that computes `activation(linear(inputs, kernel) + bias)`, so that the
+    update can have inputs of its own.
+    """
+    owner = kernel.owner
+    cls = plain_class(type(owner))
+    if isinstance(owner, keras.layers.Embedding):
+        return "the inputs of an Embedding are numbers of rows"
+    within = layer
+    for step in kernel.held.split("/") if kernel.held else ():
+        if isinstance(within, (keras.layers.RNN, keras.layers.TimeDistributed)):
+            return f"{type(within).__name__} calls what is inside once for every time step"
+        within = internals.attribute_of(within, step)
+    if not isinstance(owner, _LINEAR):
+        return f"{cls.__name__} computes more than a product with its kernel"
+    if not is_of_keras(cls):
+        return f"what {cls.__name__} computes is not known"
+    return None
+
+
+def plain_class(cls: type) -> type:
+    """Return the class of a layer without adapters."""
+    return getattr(cls, "base_class", cls)
 
 
 def kernels_of(layer: Any) -> list[Kernel]:
@@ -86,7 +129,7 @@ def kernels_of(layer: Any) -> list[Kernel]:
 
 
 def _walk(layer: Any, path: str, held: str) -> Iterator[Kernel]:
-    rules = _rules_for(layer)
+    rules = _rules_for(type(layer))
     for variable in internals.own_variables(layer) if rules else ():
         rule = rules.get(variable.name)
         if rule is not None:

@@ -51,19 +51,19 @@ class Flags:
         """
         train = adapted | also
         train |= {record.identity for _, record in layer_paths(graph) if _around(record, train)}
-        flags: dict[Identity, bool] = {}
+        wanted: dict[Identity, bool] = {}
         promise: Promise = "exact"
         froze: list[str] = []
         thawed: list[str] = []
         for path, record in layer_paths(graph):
-            trains, wanted = _trains(record), record.identity in train
+            trains = record.identity in train
             counts = record.can_train and (record.facts.has_weights or not record.facts.built)
-            if counts and trains is not wanted and record.identity not in flags:
-                flags[record.identity] = wanted
-                (thawed if wanted else froze).append(path)
+            if counts and _trains(record) is not trains and record.identity not in wanted:
+                wanted[record.identity] = trains
+                (thawed if trains else froze).append(path)
                 if record.graph is None and _reads_its_flag(record.origin):
                     promise = "inference-equal"
-        return cls(flags, tuple(froze), tuple(thawed), promise)
+        return cls(_with_inner(graph, wanted), tuple(froze), tuple(thawed), promise)
 
     @classmethod
     def undone(cls, graph: Graph, froze: tuple[str, ...], thawed: tuple[str, ...]) -> "Flags":
@@ -75,7 +75,7 @@ class Flags:
             for path, record in records.items()
             if _trains(record) is not wanted[path]
         }
-        return cls(flags)
+        return cls(_with_inner(graph, flags))
 
     @property
     def text(self) -> str:
@@ -83,6 +83,21 @@ class Flags:
         frozen = f"; {counted(len(self.froze), 'layer')} frozen" if self.froze else ""
         thawed = f"; {counted(len(self.thawed), 'layer')} unfrozen" if self.thawed else ""
         return frozen + thawed
+
+
+def _with_inner(graph: Graph, flags: dict[Identity, bool]) -> dict[Identity, bool]:
+    """Return flags that also say what trains inside models whose own flag changes.
+
+    Keras sets the flag of a model on all that is inside.
+    """
+    inner = {
+        record.identity: _trains(record)
+        for _, model in layer_paths(graph)
+        if model.graph is not None and model.identity in flags
+        for _, record in layer_paths(model.graph)
+        if record.can_train
+    }
+    return inner | flags
 
 
 def _reads_its_flag(layer: Any) -> bool:

@@ -30,6 +30,15 @@ from ramet.layers import (
 from ramet.layers.factors import lengths
 
 
+class _Change:
+    """A step that changes variables that a layer has."""
+
+    def changes_variables(self, layer: Any) -> bool:
+        """Whether it does."""
+        del layer
+        return True
+
+
 @dataclass(frozen=True, eq=False)
 class Add:
     """An adapter is added to a layer."""
@@ -67,6 +76,12 @@ class Add:
             attach(layer, Adapters([self.entry]), trains_base=self.trains_base)
         self._start(layer)
 
+    def changes_variables(self, layer: Any) -> bool:
+        """Whether variables of the layer have to be frozen, or other adapters switched off."""
+        if isinstance(layer, Adapted):
+            return True
+        return not self.trains_base and any(variable.trainable for variable in layer.variables)
+
     def _start(self, layer: Any) -> None:
         adapters = layer.adapters
         random = np.random.default_rng(self.seed)
@@ -78,6 +93,8 @@ class Add:
                     found = kernel_at(layer, target.held, target.variable)
                     value = keras.ops.cast(found[1], "float32") if found else None
                     factors.length.assign(lengths(target, value))
+        if any(target.dropout for target in self.entry.targets):
+            adapters.seed_generator.state.assign([int(random.integers(1 << 31)), 0])
         for role, value in (self.values or {}).items():
             adapters.named()[f"{self.entry.name}_{role}"].assign(value)
 
@@ -104,7 +121,7 @@ def switch(layer: Any, weights: Mapping[str, float]) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Drop:
+class Drop(_Change):
     """All adapters of a layer are removed; before, some may be merged into its kernels."""
 
     weights: Mapping[str, float] | None = None
@@ -155,7 +172,7 @@ def restore_flags(layer: Any) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Put:
+class Put(_Change):
     """Kernels of a layer get values back that they had before."""
 
     values: Mapping[tuple[str, str], np.ndarray] = field(repr=False)
@@ -175,7 +192,7 @@ class Put:
 
 
 @dataclass(frozen=True, eq=False)
-class PutRoles:
+class PutRoles(_Change):
     """Variables of a layer that trained with an adapter get their values."""
 
     values: Mapping[str, np.ndarray] = field(repr=False)
@@ -204,7 +221,7 @@ class PutRoles:
 
 
 @dataclass(frozen=True, eq=False)
-class Forget:
+class Forget(_Change):
     """The adapters that Keras's own `enable_lora` made are removed, without being merged."""
 
     @property

@@ -20,7 +20,7 @@ from ramet.adapt.storing.contents import Contents, Part
 from ramet.errors import FileError, GraphError
 from ramet.files import config
 from ramet.graph.names import listed
-from ramet.layers import Entry, Kernel, Target
+from ramet.layers import Entry, Kernel, Target, dropout_obstacle
 
 WEIGHTS, CONFIG = "adapter_model.safetensors", "adapter_config.json"
 PREFIX = "base_model.model."
@@ -75,10 +75,8 @@ def _form_of(kernel: Kernel) -> _Form | None:
         return _EMBEDDING if kernel.variable.name == "embeddings" else None
     if isinstance(owner, (keras.layers.Dense, keras.layers.EinsumDense)):
         return _LINEAR
-    if type(owner).__name__.removeprefix("Adapted").startswith("Depthwise") or not isinstance(
-        owner, _CONVOLUTIONS
-    ):
-        return None
+    if not isinstance(owner, _CONVOLUTIONS) or owner.groups != 1:
+        return None  # PEFT's update of a grouped convolution is not grouped
     return _Form("lora_A.weight", "lora_B.weight", len(kernel.shape) - 2)
 
 
@@ -112,7 +110,7 @@ def packed(contents: Contents, kernels: Mapping[str, Kernel]) -> tuple[bytes, st
         for number, target in enumerate(part.entry.targets):
             path = f"{part.path}/{target.path}"
             form = _form_of(kernels[path])
-            if form is None or (part.entry.variant == "dora" and form is not _LINEAR):
+            if form is None:
                 kind = type(kernels[path].owner).__name__.removeprefix("Adapted")
                 message = (
                     f"PEFT has no form for the kernel '{path}' ({kind}); save in ramet's format"
@@ -122,16 +120,36 @@ def packed(contents: Contents, kernels: Mapping[str, Kernel]) -> tuple[bytes, st
             down, up = (part.values[f"{number}_{role}"] for role in ("down", "up"))
             factors = form.to_peft(target, down, up)
             if part.entry.variant == "dora":
-                factors["lora_magnitude_vector.weight"] = part.values[f"{number}_length"]
+                length = part.values[f"{number}_length"]
+                if form.spatial:
+                    length = length.reshape(1, -1, *(1,) * form.spatial)
+                factors["lora_magnitude_vector"] = length
             arrays |= {f"{PREFIX}{module}.{role}": value for role, value in factors.items()}
             ranks[module] = target.rank
             alphas[module] = target.rank if part.entry.alpha is None else part.entry.alpha
     variant = contents.parts[0].entry.variant
-    plain = _config(ranks, alphas, variant)
+    plain = _config(ranks, alphas, variant, _dropout_of(contents, kernels))
     return safetensors.written(arrays, {"format": "pt"}), f"{json.dumps(plain, indent=2)}\n"
 
 
-def _config(ranks: dict[str, int], alphas: dict[str, float], variant: str) -> dict[str, Any]:
+def _dropout_of(contents: Contents, kernels: Mapping[str, Kernel]) -> float:
+    """Return the one rate of dropout that PEFT has for an adapter; it has none for embeddings."""
+    rates = {
+        f"{part.path}/{target.path}": target.dropout
+        for part in contents.parts
+        for target in part.entry.targets
+        if not isinstance(kernels[f"{part.path}/{target.path}"].owner, keras.layers.Embedding)
+    }
+    if len({*rates.values()}) > 1:
+        has = listed([f"{rate} for '{path}'" for path, rate in rates.items()], _SHOWN)
+        message = f"PEFT has one dropout for all kernels, not {has}; save in ramet's format"
+        raise GraphError(message)
+    return next(iter(rates.values()), 0.0)
+
+
+def _config(
+    ranks: dict[str, int], alphas: dict[str, float], variant: str, dropout: float
+) -> dict[str, Any]:
     rank, alpha = next(iter(ranks.values())), next(iter(alphas.values()))
     return {
         "peft_type": "LORA",
@@ -140,7 +158,7 @@ def _config(ranks: dict[str, int], alphas: dict[str, float], variant: str) -> di
         "inference_mode": True,
         "r": rank,
         "lora_alpha": alpha,
-        "lora_dropout": 0.0,
+        "lora_dropout": dropout,
         "target_modules": [*ranks],
         "rank_pattern": {name: one for name, one in ranks.items() if one != rank},
         "alpha_pattern": {name: one for name, one in alphas.items() if one != alpha},
@@ -177,7 +195,7 @@ def unpacked(folder: Path, places: list[Place], names: Names) -> Contents:
     for module, roles in modules.items():
         place, kernel = _kernel_of(folder, module, places, names)
         ranks = [len(array) for role, array in roles.items() if role[-1] == "A" and array.ndim]
-        target = _target(folder, kernel, min(ranks, default=0))
+        target = _target(folder, place, kernel, min(ranks, default=0), plain)
         found.setdefault(place.path, []).append((kernel, target, module))
     if not found:
         raise FileError(f"'{folder}' has no factors of a LoRA adapter")
@@ -185,29 +203,55 @@ def unpacked(folder: Path, places: list[Place], names: Names) -> Contents:
     return Contents("default", tuple(parts), {})
 
 
-def _target(folder: Path, kernel: Kernel, rank: int) -> Target:
+def _target(folder: Path, place: Place, kernel: Kernel, rank: int, plain: dict[str, Any]) -> Target:
     if rank < 1:
         raise FileError(f"'{folder}' has factors of rank {rank}")
+    dropout = plain.get("lora_dropout") or 0.0
+    if isinstance(dropout, bool) or not isinstance(dropout, (int, float)) or not 0 <= dropout < 1:
+        raise FileError(
+            f"'{folder}' has lora_dropout={config.brief(str(dropout))}, which is no rate"
+        )
+    if isinstance(kernel.owner, keras.layers.Embedding):
+        dropout = 0.0  # PEFT ignores it for these
+    elif dropout and (obstacle := dropout_obstacle(place.live, kernel)) is not None:
+        message = (
+            f"'{folder}' has lora_dropout={dropout}, which '{place.full(kernel)}' cannot have: "
+            f"{obstacle}; write 0 in {CONFIG}"
+        )
+        raise GraphError(message)
     variable = kernel.variable.name
-    return Target(kernel.path, kernel.held, variable, kernel.shape, kernel.outs, rank)
+    shape, outs = kernel.shape, kernel.outs
+    return Target(kernel.path, kernel.held, variable, shape, outs, rank, float(dropout))
+
+
+_USUAL: dict[str, tuple[Any, ...]] = {
+    "peft_type": ("LORA",),
+    "bias": ("none", None),
+    "init_lora_weights": (True, False, None, "gaussian", "eva", "orthogonal"),
+}
+"""What entries may be; other starts than these change the kernels of the base too."""
+
+_HARMLESS = frozenset(
+    {
+        *("r", "lora_alpha", "lora_dropout", "rank_pattern", "alpha_pattern"),
+        *("use_rslora", "use_dora", "qalora_group_size", "eva_config", "velora_config"),
+        *("target_modules", "target_parameters", "exclude_modules"),
+        *("layers_to_transform", "layers_pattern", "megatron_core", "ensure_weight_tying"),
+        *("fan_in_fan_out", "inference_mode", "task_type", "auto_mapping", "revision"),
+        *("base_model_name_or_path", "peft_version", "runtime_config"),
+    }
+)
+"""Entries that are read, or that say what the names and shapes of the factors say too."""
 
 
 def _check_config(folder: Path, plain: Any) -> None:
-    unusual = {
-        "peft_type": "LORA",
-        "bias": ("none", None),
-        "modules_to_save": (None, []),
-        "lora_bias": (False, None),
-        "layer_replication": (None,),
-        "megatron_config": (None,),
-        "use_qalora": (False, None),
-    }
     if not isinstance(plain, dict):
         raise FileError(f"'{folder / CONFIG}' is not an object")
     known = cast("dict[str, Any]", plain)
-    for key, right in unusual.items():
-        value = known.get(key)
-        if value != right and (not isinstance(right, tuple) or value not in right):
+    for key, value in {"peft_type": None, **known}.items():
+        if key in _HARMLESS or (key not in _USUAL and not value):
+            continue
+        if key not in _USUAL or value not in _USUAL[key]:
             message = (
                 f"'{folder}' is an adapter with {key}={config.brief(str(value))}, which ramet "
                 "does not read; merge it with PEFT"
@@ -300,6 +344,7 @@ def _number(folder: Path, plain: dict[str, Any], key: str, patterns: str, module
             )
         if module == name or module.endswith(f".{name}"):
             value = other
+            break  # PEFT takes the first that matches
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise FileError(f"'{folder}' has {key}={config.brief(str(value))}, which is no number")
     return float(value)

@@ -90,12 +90,12 @@ def rebuilt(
             if renew is None and layer.graph is None:
                 continue
             new = layer if renew is None else renew(layer)
-            if new is layer and layer.graph is not None:
+            if layer.graph is not None and new.graph is layer.graph:
                 before, inner = done[layer.identity]
                 if inner is not before:
-                    new = dataclasses.replace(layer, graph=inner, edit=edit or layer.edit)
+                    new = dataclasses.replace(new, graph=inner, edit=edit or new.edit)
                 elif inner is not layer.graph:  # The same model, traced twice.
-                    new = dataclasses.replace(layer, graph=inner)
+                    new = dataclasses.replace(new, graph=inner)
             if new is not layer:
                 renewed[key] = new
         target = visit.graph
