@@ -1,5 +1,6 @@
 """What it costs and saves to quantize layers: bytes, and how far their results are off."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -26,16 +27,22 @@ _SIZE = 16
 """What an open dimension of an input is tried with."""
 
 
-def explained(graph: Graph, planned: Plan, new: dict[tuple[int, int], Layer]) -> Quantization:
+def explained(
+    graph: Graph,
+    planned: Plan,
+    new: Mapping[tuple[int, int], Layer],
+    errors: Mapping[str, float],
+) -> Quantization:
     """Return sizes and errors of the layers of a plan.
 
     Args:
         graph: The graph before the edit.
         planned: Which layers are quantized.
         new: Their records, by the identities of those before.
+        errors: The errors of layers that were calibrated, on their data, by path.
     """
     rows = [
-        _row(path, layer, mode, new[layer.identity])
+        _row(path, layer, mode, new[layer.identity], errors.get(path))
         for path, (layer, mode) in planned.modes.items()
     ]
     left = [
@@ -49,7 +56,7 @@ def explained(graph: Graph, planned: Plan, new: dict[tuple[int, int], Layer]) ->
     return Quantization(graph.name, tuple(rows), tuple(left), total)
 
 
-def _row(path: str, layer: Layer, mode: str, new: Layer) -> QuantizedLayer:
+def _row(path: str, layer: Layer, mode: str, new: Layer, error: float | None) -> QuantizedLayer:
     before = {name: _read(Variable(layer, (name,))) for name in _kernels(layer)}
     known: dict[int, Any] = {}
     recipe = new.recipe or {}
@@ -60,18 +67,21 @@ def _row(path: str, layer: Layer, mode: str, new: Layer) -> QuantizedLayer:
     }
     trial = Trial.of(layer)
     floats = trial.made(before)
+    shape = trial.fitting(next(iter(before.values())).shape)
     if type(layer.origin) in INT8_CLASSES:
         quantized = Trial(INT8_CLASSES[trial.cls], trial.config, trial.shape).made(after)
     else:
-        quantized = trial.made(after or before, (new.changes or {})["dtype"])
+        quantized = trial.made(after or before, (new.changes or {})["dtype"], shape)
     kept = bytes_of(layer.origin) - bytes_of(floats)
+    if error is None:
+        error = _distance(floats, quantized, shape)
     return QuantizedLayer(
         path,
         layer.kind,
         mode,
         bytes_of(layer.origin),
         kept + bytes_of(quantized),
-        _distance(floats, quantized, trial.fitting(next(iter(before.values())).shape)),
+        error,
     )
 
 

@@ -8,13 +8,14 @@ from keras import layers
 
 from ramet import keras_internals as internals
 from ramet.adapt.quantizing.convolutions import INT8_CLASSES, Int8Kernel
+from ramet.adapt.quantizing.moments import Contraction
 from ramet.graph import Layer
 
 MODES = ("int8", "int4", "float8")
-"""The ways to quantize a layer."""
+"""The ways to quantize a layer that need no data."""
 
-CALIBRATED = ("gptq", "awq")
-"""Those of Keras that need data, and are refused."""
+CALIBRATED = "gptq"
+"""The way that needs data: int4, rounded by what the layer reads."""
 
 DENSE = (layers.Dense, layers.EinsumDense)
 """Classes that Keras quantizes in every mode."""
@@ -46,13 +47,22 @@ def reason_against(layer: Layer, mode: str) -> str | None:
 def _reason_against_mode(layer: Layer, mode: str) -> str | None:
     cls, policy = type(layer.origin), keras.dtype_policies.get(source_policy(layer))
     reason = None
-    if cls in INT8_CLASSES and mode != "int8":
+    if mode == CALIBRATED:
+        reason = _reason_against_calibration(layer)
+    elif cls in INT8_CLASSES and mode != "int8":
         reason = "convolutions are quantized to int8 only"
     elif cls not in (*DENSE, *INT8_CLASSES) and mode not in ("int8", "int4"):
         reason = f"Keras quantizes {layer.kind} to int8 and int4 only"
     elif cls not in INT8_CLASSES and mode == "int8" and policy.compute_dtype == "float16":
         reason = "Keras's int8 does not work in float16; cast it to bfloat16 first"
     return reason
+
+
+def _reason_against_calibration(layer: Layer) -> str | None:
+    if type(layer.origin) not in DENSE:
+        return f"{CALIBRATED} is for Dense and EinsumDense"
+    rank = len((internals.build_shapes(layer.origin) or {}).get("input_shape") or ())
+    return Contraction.of(layer.origin, rank).reason
 
 
 def has_kernel(layer: Layer) -> bool:
@@ -105,5 +115,6 @@ def quantized_policy(mode: str, source: str) -> Any:
     with internals.untouched_names(), internals.untouched_randomness():
         probe = layers.Dense(1, dtype=source)
         probe.build((1, 1))
-        probe.quantize(mode)
+        with internals.quick_collections():
+            probe.quantize(mode)
     return probe.dtype_policy

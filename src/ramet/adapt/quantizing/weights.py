@@ -46,7 +46,7 @@ def recipe_for(layer: Layer, mode: str, policy: Any) -> Recipe:
     if cls in INT8_CLASSES:
         whole = Computed(_rounded, known, {"axes": INT8_CLASSES[cls].scale_axes})
     else:
-        whole = Computed(_quantized, known, {"trial": Trial.of(layer), "mode": mode})
+        whole = Computed(quantized_weights, known, {"trial": Trial.of(layer), "mode": mode})
     grouped = getattr(policy, "block_size", -1) not in (None, -1)
     endings = ("", "_scale", "_zero") if grouped else ("", "_scale")
     parts = [f"{name}{ending}" for name in names for ending in endings]
@@ -84,12 +84,18 @@ class Trial:
         """Return the hash of the class."""
         return hash(self.cls)
 
-    def made(self, arrays: Mapping[str, Array], policy: Any = None) -> Any:
-        """Return a layer with some weights, in its own dtype policy or another."""
+    def made(self, arrays: Mapping[str, Array], policy: Any = None, shape: Any = None) -> Any:
+        """Return a layer with some weights.
+
+        Args:
+            arrays: The weights, by name.
+            policy: Its dtype policy, if it is not that of the layer that is tried.
+            shape: The shape of its inputs; by default, one that fits the first of the weights.
+        """
         config = {**self.config, **({} if policy is None else {"dtype": policy})}
         with internals.untouched_names(), internals.untouched_randomness():
             layer = self.cls.from_config(config)
-            layer.build(self.fitting(next(iter(arrays.values())).shape))
+            layer.build(shape or self.fitting(next(iter(arrays.values())).shape))
         held = roles_of(layer)
         for name, array in arrays.items():
             held[name,].assign(array)
@@ -108,11 +114,18 @@ class Trial:
         )
 
 
-def _quantized(*kernels: Array, trial: Trial, mode: str) -> Any:
-    """Return the weights of a layer that Keras quantizes, by name."""
+def quantized_weights(*kernels: Array, trial: Trial, mode: str) -> Any:
+    """Return the weights of a layer that Keras quantizes, by name.
+
+    Args:
+        *kernels: The kernels, as floats.
+        trial: The layer.
+        mode: `"int8"` or `"int4"`.
+    """
     names = (name for name in KERNELS[trial.cls])
     layer = trial.made(dict(zip(names, kernels, strict=False)))
-    layer.quantize(mode)
+    with internals.quick_collections():
+        layer.quantize(mode)
     return {role[-1]: to_numpy(variable) for role, variable in roles_of(layer).items()}
 
 
