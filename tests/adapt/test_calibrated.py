@@ -151,7 +151,7 @@ def test_what_cannot_be_calibrated() -> None:
     for name, reason in {
         "each": "has a kernel for each index of an axis",
         "turned": "does not sum over the first axes of its kernel",
-        "conv": "gptq is for Dense and EinsumDense",
+        "conv": "convolutions are quantized to int8 only",
     }.items():
         with pytest.raises(ramet.errors.GraphError, match=reason):
             quantize(net, {name: "gptq"}, data=data)
