@@ -271,13 +271,19 @@ def test_costs_that_cannot_be_shown(tmp_path):
     for options, message in (
         ({"cost": "size", "to": path}, "unknown cost='size'; expected one of 'macs', 'params', "),
         ({"cost": 3, "to": path}, "unknown cost=3"),
-        ({"cost": "macs"}, r"a table does not show what calls cost; pass to='model.html', or pri"),
         ({"cost": "macs", "other": model, "to": path}, "of one model, and two are compared; show"),
         ({"cost": ramet.profile(hostile()), "to": path}, "which graph 'matcher' does not have; p"),
     ):
         with pytest.raises(ramet.errors.OptionError, match=message):
             ramet.show(model, **options)
     assert not path.exists()
+
+
+def test_costs_in_a_table(capsys):
+    ramet.show(matcher(), cost="macs")
+    text = capsys.readouterr().out
+    assert "matcher, share of MACs" in text
+    assert "1.87 k MACs" in text
 
 
 def test_nodes_do_not_overlap():

@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from rich.console import Console
 
@@ -10,15 +10,20 @@ from ramet._arguments import check_word, checked_path
 from ramet.errors import OptionError
 from ramet.files.save import save_content
 from ramet.graph import Graph, Layer
-from ramet.graph.paths import call_labels
+from ramet.graph.paths import call_labels, layer_paths
 from ramet.results.base import Table
 from ramet.results.profile import MEASURES, Profile
+from ramet.results.sensitivity import Sensitivity
 from ramet.showing.parts import View
 from ramet.showing.read import layers_of, read
+from ramet.showing.shades import Key
 from ramet.showing.table import calls_of, table_of, totals
 from ramet.text.console import as_text
 
 __all__ = ["show", "text_of"]
+
+Cost: TypeAlias = "Profile | Sensitivity | str | None"
+"""What calls are shaded by."""
 
 _SUFFIXES = (".html", ".svg", ".png", ".pdf")
 
@@ -28,7 +33,7 @@ def show(
     other: Any = None,
     *,
     to: str | os.PathLike[str] | None = None,
-    cost: "Profile | str | None" = None,
+    cost: "Profile | Sensitivity | str | None" = None,
 ) -> None:
     """Show a model: as a table in the terminal, as a page, or as a picture.
 
@@ -44,9 +49,10 @@ def show(
         to: The file to write: `.html` for a page; `.svg`, `.png` or `.pdf` for a picture. By
             default, a table is printed.
         cost: Shade calls by their share of what the model costs: `"macs"`, `"params"`,
-            `"memory"` or `"time"`, for one example; or a profile of the model, which is shown
-            by time if that was measured, and by MACs otherwise. Only on pages and pictures. An
-            edited Graph is built first.
+            `"memory"` or `"time"`, for one example; or by a profile of the model: by time if that
+            was measured, and by MACs otherwise; or by what `ramet.adapt.sensitivity` returned:
+            by the first way that was tried, or by the one of `costs.only("int4")`. In a table, a
+            column. An edited Graph is built first.
 
     Raises:
         ModelError: If it is not a model, or has no graph.
@@ -57,11 +63,13 @@ def show(
     Examples:
         >>> ramet.show(model, to="model.html")
         >>> ramet.show(model, to="costs.html", cost="macs")
+        >>> costs = ramet.adapt.sensitivity(model, how=["int8"])
+        >>> ramet.show(model, to="costs.html", cost=costs)
     """
     suffix = "" if to is None else _suffix(to)
-    _check_cost(cost, other, to)
+    _check_cost(cost, other)
     if to is None:
-        Console().print(_table(model, other))
+        Console().print(_table(model, other, cost))
         return
     save_content(_content(model, other, suffix, cost=cost), Path(to), force=True)
 
@@ -72,7 +80,7 @@ def content_for(
     other: Any = None,
     *,
     names: tuple[str, ...] = (),
-    cost: "Profile | str | None" = None,
+    cost: Cost = None,
 ) -> str | bytes:
     """Return what `show` writes to a file.
 
@@ -83,7 +91,7 @@ def content_for(
         names: What the models are called, such as the names of their files.
         cost: As in `show`.
     """
-    _check_cost(cost, other, to)
+    _check_cost(cost, other)
     return _content(model, other, _suffix(to), names, cost)
 
 
@@ -92,13 +100,9 @@ def _content(
     other: Any,
     suffix: str,
     names: tuple[str, ...] = (),
-    cost: "Profile | str | None" = None,
+    cost: Cost = None,
 ) -> str | bytes:
-    by = None
-    if cost is None:
-        view, layers = _view(model, other)
-    else:
-        view, layers, by = _shaded(model, cost)
+    view, layers, key = _view(model, other, cost)
     if other is not None and not names:
         names = tuple(str(getattr(each, "name", "")) for each in (model, other))
     if suffix == ".html":
@@ -106,82 +110,91 @@ def _content(
         from ramet.tracing.failures import explained  # noqa: PLC0415 the same
 
         with explained(*(each for each in (model, other) if each is not None)):
-            return page_of(view, layers, compared=other is not None, names=names, by=by)
+            return page_of(view, layers, compared=other is not None, names=names, key=key)
     from ramet.showing.picture import drawn_as, picture_of  # noqa: PLC0415 not needed for a table
 
-    return drawn_as(suffix, picture_of(view, by=by))
+    return drawn_as(suffix, picture_of(view, key=key))
 
 
-def text_of(model: Any, other: Any = None, *, cost: Any = None) -> str:
-    """Return what `show` prints, as plain text; `cost` cannot be printed."""
-    _check_cost(cost, other, None)
-    return as_text(_table(model, other))
+def text_of(model: Any, other: Any = None, *, cost: Cost = None) -> str:
+    """Return what `show` prints, as plain text."""
+    _check_cost(cost, other)
+    return as_text(_table(model, other, cost))
 
 
-def data_of(model: Any, other: Any = None) -> dict[str, Any]:
+def data_of(model: Any, other: Any = None, *, cost: Cost = None) -> dict[str, Any]:
     """Return what `show` prints as plain data: the calls of the model, and the totals."""
-    view, layers = _view(model, other)
+    _check_cost(cost, other)
+    view, layers, _ = _view(model, other, cost)
     return {"name": view.name, "calls": calls_of(view), "totals": totals(view, layers)}
 
 
-def _view(model: Any, other: Any) -> tuple[View, list[Layer]]:
-    """Return the view of a model, or of two overlaid, and its layers."""
+def _view(model: Any, other: Any, cost: Cost) -> tuple[View, list[Layer], Key | None]:
+    """Return the view of a model, or of two overlaid, its layers, and what its shades mean."""
+    if cost is not None:
+        return _shaded(model, cost)
     if other is None:
         graph = _graph(model)
-        return read(graph), layers_of(graph)
+        return read(graph), layers_of(graph), None
     # They import Keras.
     from ramet.showing.compared import compared  # noqa: PLC0415 the same
     from ramet.tracing.settled import settled  # noqa: PLC0415 the same
 
     first, second = settled(model), settled(other)
-    return compared(first, second), layers_of(second)
+    return compared(first, second), layers_of(second), None
 
 
-def _check_cost(cost: Any, other: Any, to: Any) -> None:
+def _check_cost(cost: Any, other: Any) -> None:
     """Check that costs can be shown.
 
     Raises:
-        OptionError: If they are no measure and no profile, or not of one model in a file.
+        OptionError: If they are no measure and no result with costs, or not of one model.
     """
     if cost is None:
         return
-    if not isinstance(cost, Profile):
+    if not isinstance(cost, (Profile, Sensitivity)):
         check_word(cost, "cost", MEASURES)
     if other is not None:
         message = "cost shades the calls of one model, and two are compared"
         raise OptionError(f"{message}; show them one by one, or use Profile.against")
-    if to is None:
-        message = "a table does not show what calls cost"
-        raise OptionError(f"{message}; pass to='model.html', or print(ramet.profile(model))")
 
 
-def _shaded(model: Any, cost: "Profile | str") -> tuple[View, list[Layer], str]:
-    """Return the view of a model, shaded, its layers, and what it is shaded by."""
+def _shaded(model: Any, cost: "Profile | Sensitivity | str") -> tuple[View, list[Layer], Key]:
+    """Return the view of a model, shaded, its layers, and what the shades stand for."""
     # They import Keras.
     from ramet.profiling.profile import profile_of  # noqa: PLC0415 the same
-    from ramet.showing.costs import shaded  # noqa: PLC0415 not needed for most
     from ramet.tracing.settled import settled  # noqa: PLC0415 the same
 
     graph = settled(model)
+    layers = layers_of(graph)
+    if isinstance(cost, Sensitivity):
+        from ramet.showing import sensitivities  # noqa: PLC0415 not needed for most
+
+        way = cost.how[0]
+        known = {path: layer.kind for path, layer in layer_paths(graph)}
+        _check_of(graph, "layer", [e.path for e in cost.layers if known.get(e.path) != e.kind])
+        view = sensitivities.shaded(read(graph), graph, cost, way)
+        return view, layers, sensitivities.key_of(way)
+    from ramet.showing import costs  # noqa: PLC0415 not needed for most
+
     if isinstance(cost, Profile):
         profile, by = cost, "macs" if cost.seconds is None else "time"
     else:
         profile, by = profile_of(graph, time=cost == "time"), cost
-    _check_of(graph, profile)
-    return shaded(read(graph), profile, by), layers_of(graph), by
+    labels = {*call_labels(graph).values()}
+    _check_of(graph, "call", [call.path for call in profile.calls if call.path not in labels])
+    return costs.shaded(read(graph), profile, by), layers, costs.key_of(by)
 
 
-def _check_of(graph: Graph, profile: Profile) -> None:
-    """Check that a profile is one of a graph.
+def _check_of(graph: Graph, what: str, foreign: list[str]) -> None:
+    """Check that costs are those of a graph.
 
     Raises:
-        OptionError: If it has a call that the graph does not have.
+        OptionError: If they name calls or layers that the graph does not have.
     """
-    labels = {*call_labels(graph).values()}
-    foreign = [call.path for call in profile.calls if call.path not in labels]
     if foreign:
-        message = f"the profile has a call '{foreign[0]}', which graph '{graph.name}' does not have"
-        raise OptionError(f"{message}; pass a profile of the same model")
+        message = f"cost has a {what} '{foreign[0]}', which graph '{graph.name}' does not have"
+        raise OptionError(f"{message}; pass costs of the same model")
 
 
 def _graph(model: Any) -> Graph:
@@ -192,9 +205,9 @@ def _graph(model: Any) -> Graph:
     return trace(model)
 
 
-def _table(model: Any, other: Any) -> Table:
-    view, layers = _view(model, other)
-    return table_of(view, layers, compared=other is not None)
+def _table(model: Any, other: Any, cost: Cost) -> Table:
+    view, layers, key = _view(model, other, cost)
+    return table_of(view, layers, compared=other is not None, key=key)
 
 
 def _suffix(to: str | os.PathLike[str]) -> str:

@@ -113,6 +113,49 @@ def test_convolutions_get_int8_kernels(tmp_path: Path) -> None:
         twin.get_layer("conv").enable_lora(2)
 
 
+@pytest.mark.parametrize("mode", ["int8", "int4"])
+@pytest.mark.sampled
+def test_attention_is_quantized_and_saved(mode: str, tmp_path: Path) -> None:
+    x = keras.Input((5, 8), name="x")
+    y = layers.MultiHeadAttention(2, 3, value_dim=4, use_bias=False, name="mha")(x, x)
+    inside = keras.Input((5, 8))
+    grouped = layers.GroupQueryAttention(4, 2, 2, name="grouped")(inside, inside)
+    y = keras.Model(inside, grouped, name="encoder")(y)
+    model = keras.Model(x, layers.Dense(2, name="out")(y), name="attending")
+    model.compile("adam", "mse")
+    data, targets = RNG.normal(size=(8, 5, 8)).astype("float32"), np.ones((8, 5, 2))
+    model.fit(data, targets, verbose=0)
+    graph = quantize(model, {"*": mode}, skip="out")
+    twin, reference = graph.build(), ramet.clone(model)
+    for layer in (reference.get_layer("mha"), reference.get_layer("encoder").get_layer("grouped")):
+        for name in ("query", "key", "value", "output"):
+            getattr(layer, f"_{name}_dense").quantize(mode)
+    now, expected = values(twin), values(reference)
+    assert now.keys() == expected.keys()
+    assert all(np.array_equal(value, expected[path]) for path, value in now.items())
+    outputs = twin.predict(data, verbose=0)
+    assert (outputs == reference.predict(data, verbose=0)).all()
+    assert ramet.verify(model, graph)
+    assert ramet.verify(twin, ramet.clone(twin))
+    path = tmp_path / "model.keras"
+    twin.save(path)
+    loaded = ramet.files.load(path)  # its classes are known without trust
+    assert (loaded.predict(data, verbose=0) == outputs).all()
+    assert losses(loaded, data, targets) == losses(twin, data, targets)
+    found = quantize(model, {"*": mode}, skip="out", explain=True)
+    assert [each.path for each in found] == ["mha", "encoder/grouped"]
+    for each, layer in zip(found, (twin.get_layer("mha"), _grouped(twin)), strict=True):
+        assert each.after == sum(ops.convert_to_numpy(v).nbytes for v in layer.variables)
+        assert each.error is not None
+        assert 0 < each.error < 0.2
+    with pytest.raises(ramet.errors.GraphError, match="an edit changes it before; build the graph"):
+        quantize(ramet.trace(model).configure("mha", use_bias=True), {"mha": mode})
+
+
+def _grouped(model: Any) -> Any:
+    return model.get_layer("encoder").get_layer("grouped")
+
+
 def embedded() -> keras.Model:
     tokens = keras.Input((5,), dtype="int32", name="tokens")
     y = layers.Embedding(50, 12, name="embedding")(tokens)
@@ -197,23 +240,33 @@ def test_what_cannot_be_quantized_is_named_with_its_reason() -> None:
     adapted.enable_lora(2)
     y = layers.EinsumDense("abc,cde->abde", (None, 2, 3), name="cube")(y)
     y = layers.Conv2D(2, 1, name="conv")(y)
+    y = layers.Conv2D(2, 1, dtype="float16", name="half_conv")(y)
+    y = layers.TimeDistributed(layers.Dense(3, name="inner"), name="time")(y)
+    y = layers.EinsumDense("...a,ab->...b", (3,), name="open")(y)
+    y = layers.EinsumDense("abc,cd->ad", 2, name="sums")(layers.Reshape((6, 3))(y))
     model = keras.Model(x, layers.ReLU(name="relu")(y))
     cases = {
         "own": ("int8", "a subclass of Dense may need its kernel as floats"),
-        "attention": ("int8", "does not say how the layers inside of it are quantized"),
+        "time": ("int8", "does not say how the layers inside of it are quantized"),
+        "attention": ("gptq", "gptq is for Dense and EinsumDense"),
+        "open": ("int4", "cannot quantize the equation '...a,ab->...b'; write it without an ell"),
+        "sums": ("int8", "gives 'abc,cd->ad' wrong scales, as it sums over b; use int4"),
+        "half_conv": ("int4", "convolutions are quantized to int8 only"),
         "half": ("int8", "does not work in float16; cast it to bfloat16 first"),
         "adapted": ("int4", "it has LoRA weights; merge them first"),
         "conv": ("int4", "convolutions are quantized to int8 only"),
         "relu": ("int8", "no layer of graph 'functional.*' with a kernel or embeddings"),
     }
     for name, (mode, reason) in cases.items():
+        data = {"data": np.ones((1, 3, 4), "float32")} if mode == "gptq" else {}
         with pytest.raises(ramet.errors.GraphError, match=reason):
-            quantize(model, {name: mode})
+            quantize(model, {name: mode}, **data)
     tuned = ramet.adapt.lora(model, "conv", rank=1)
     with pytest.raises(ramet.errors.GraphError, match="it has adapters; merge them first"):
         quantize(tuned, {"conv": "int8"})
-    twin = quantize(model, {"conv": "int8", "cube": "int4"}).build()
-    for name in ("conv", "cube"):
+    both = {"half_conv": "int8", "conv": "int8", "cube": "int4", "attention": "int8"}
+    twin = quantize(model, both).build()
+    for name in ("conv", "cube", "attention"):
         with pytest.raises(ramet.errors.GraphError, match=r"quantized already \(int"):
             quantize(twin, {name: "int8"})
 
@@ -230,7 +283,11 @@ def test_wrong_patterns() -> None:
     refused({"*": "int9"}, r"unknown mode for '\*'='int9'; .* did you mean 'int8'")
     refused({"*": "int8", "first": "int4"}, r"'first' has no effect .* \(first\); write it first")
     refused({"*": "int8"}, r"skip 'hed' matches no layer .* did you mean 'head'", skip="hed")
-    refused({"*": "gptq"}, "cannot be 'gptq': Keras calibrates only models that say themselves")
+    refused({"*": "awq"}, "cannot be 'awq': Keras writes awq layers to files without their zero")
+    refused({"*": "gptq"}, r"'gptq' rounds weights by what layers read on data; pass data, a batch")
+    refused({"*": "int8"}, "data is for mode 'gptq', which no layer gets; leave it out", data=X)
+    refused({"*": "gptq"}, "cannot be called on data of shape", data=X[:, :2])
+    refused({"*": "gptq"}, "'first' reads values that are not finite", data=X * np.inf)
     refused({}, "at must be a dict of modes by patterns, .* got an empty dict")
     refused({3: "int8"}, "the pattern must be a glob such as .* got 3")
     refused({"*": "int8"}, "skip is an empty list; name at least one layer", skip=[])

@@ -1,5 +1,9 @@
 """What each layer costs when it alone is quantized, cast or pruned."""
 
+import dataclasses
+import json
+import re
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -9,6 +13,7 @@ from keras import layers
 
 import ramet
 from ramet.adapt import cast, quantize, sensitivity
+from ramet.results.sensitivity import LayerSensitivity
 
 X = np.random.default_rng(0).normal(size=(16, 6)).astype("float32")
 
@@ -59,6 +64,46 @@ def test_made_up_inputs_and_layers_that_cannot() -> None:
     costs = {each.path: each.differences for each in sensitivity(net, how=["float8", "prune"])}
     assert costs["lstm"]["float8"] is costs["embedding"]["float8"] is None
     assert all(each["prune"] for each in costs.values())
+
+
+@pytest.mark.one_backend
+def test_costs_are_shown_beside_the_layers(tmp_path: Path, capsys: Any) -> None:
+    net = model()
+    costs = sensitivity(net, X, how=["int4", "float8"])
+    costs = dataclasses.replace(costs, layers=tuple(map(_known, costs.layers)))
+    ramet.show(net, cost=costs)
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "net, int4: how far outputs are off" in printed
+    for cell in ("int4: 0.002", "int4: up to 0.06", "int4: not finite"):
+        assert cell in printed, cell
+    path = tmp_path / "net.svg"
+    ramet.show(net, to=path, cost=costs)
+    picture = path.read_text(encoding="utf-8")
+    for text in ("Dense · int4: 0.002", "int4: up to 0.06", "int4: not finite", "up to 0.001"):
+        assert text in picture, text
+    # The nested model is as dark as the layer in it; what was not tried has no shade.
+    fills = re.findall(r'rx="7" fill="(#\w+)"', picture)
+    assert fills == ["#ffffff", "#fddcb4", "#f9a153", "#f9a153", "#ffffff", "#ee7d2b"]
+    page = tmp_path / "net.html"
+    ramet.show(net, to=page, cost=costs.only("float8"))
+    text = page.read_text(encoding="utf-8")
+    data = json.loads(text.partition('"application/json">')[2].partition("</script>")[0])
+    shades = {n["name"]: n["shade"] for v in data["views"] for n in v["nodes"]}
+    assert shades["inner"] == {"value": 0.0, "text": "no float8"}
+    assert shades["encoder"] == {"value": 0.0, "text": "no float8"}
+    assert shades["norm"] is None
+    assert not data["shades"]["is_share"]
+    # An edited graph with the same layers is shown too; another model is not.
+    ramet.show(ramet.trace(net).freeze("first"), to=path, cost=costs)
+    with pytest.raises(ramet.errors.OptionError, match="cost has a layer 'encoder/inner', which"):
+        ramet.show(ramet.trace(net).rename({"encoder": "other"}), to=path, cost=costs)
+    with pytest.raises(ramet.errors.OptionError, match="unknown how='int3'"):
+        costs.only("int3")
+
+
+def _known(cost: LayerSensitivity) -> LayerSensitivity:
+    int4 = {"first": 0.002, "encoder/inner": 0.06, "out": float("inf")}[cost.path]
+    return dataclasses.replace(cost, differences={"int4": int4, "float8": None})
 
 
 @pytest.mark.one_backend

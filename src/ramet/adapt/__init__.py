@@ -15,6 +15,10 @@ from ramet.adapt._taps import taps
 from ramet.adapt._use import use
 from ramet.adapt.distilling.losses import TapLoss
 from ramet.adapt.distilling.teacher import Teacher
+from ramet.adapt.quantizing.attention import (
+    QuantizedGroupedQueryAttention,
+    QuantizedMultiHeadAttention,
+)
 from ramet.adapt.quantizing.convolutions import (
     Int8Conv1D,
     Int8Conv1DTranspose,
@@ -35,6 +39,8 @@ __all__ = [
     "Int8Conv3DTranspose",
     "Int8DepthwiseConv1D",
     "Int8DepthwiseConv2D",
+    "QuantizedGroupedQueryAttention",
+    "QuantizedMultiHeadAttention",
     "TapLoss",
     "Teacher",
     "adopt",

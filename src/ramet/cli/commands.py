@@ -227,7 +227,7 @@ def show(  # noqa: PLR0913 each is an option
         said = f"'{models[0].name}' is shown in {to}"
         return Answer("\n".join(filter(None, (said, note))), {**data, "to": str(to)})
     text = "\n".join(filter(None, (text_of(*models, cost=cost), note)))
-    return Answer(text, {**data, "to": None, **data_of(*models)})
+    return Answer(text, {**data, "to": None, **data_of(*models, cost=cost)})
 
 
 @command(app)

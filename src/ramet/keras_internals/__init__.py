@@ -186,6 +186,7 @@ from ramet.keras_internals.parts import is_part, may_be_created, named_parts
 from ramet.keras_internals.python_limits import (
     deep_recursion,
     paused_collector,
+    quick_collections,
     room_for,
 )
 from ramet.keras_internals.serialization import live_config, serialized
@@ -362,6 +363,7 @@ __all__ = [
     "place_like",
     "plain_class",
     "producer",
+    "quick_collections",
     "ragged_spec",
     "raised_by_user",
     "raised_in_a_call",

@@ -87,3 +87,20 @@ def paused_collector() -> Generator[None]:
     finally:
         if was_on:
             gc.enable()
+
+
+@contextlib.contextmanager
+def quick_collections() -> Generator[None]:
+    """Have `gc.collect` look at objects made meanwhile only.
+
+    Keras calls it for every layer that it quantizes; with all modules of a backend loaded, that
+    takes a second each time.
+    """
+    if gc.get_freeze_count():  # by the program, which may count on it
+        yield
+        return
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()

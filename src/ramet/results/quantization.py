@@ -28,7 +28,8 @@ class QuantizedLayer:
     after: int
     """Bytes of its weights when it is quantized."""
     error: float | None = None
-    """How far its results are off, relative to their size, on normally distributed inputs."""
+    """How far its results are off, relative to their size: on the data that it was calibrated on,
+    or else on normally distributed inputs."""
     reason: str | None = None
     """Why it stays as it is, though a pattern matches it."""
 

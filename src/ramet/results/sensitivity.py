@@ -1,13 +1,18 @@
 """What `ramet.adapt.sensitivity` returns."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ramet._arguments import check_word, shown
 from ramet.errors import OptionError
 from ramet.graph.names import brief, counted
 from ramet.results.base import Listing, Table
+
+
+def cost_text(cost: float | None) -> str:
+    """Return a cost in words; nothing if there is none."""
+    return "" if cost is None else f"{cost:.2g}"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -70,6 +75,23 @@ class Sensitivity(Listing[LayerSensitivity]):
         found = {path: cost for path, cost in costs.items() if cost is not None and cost > limit}
         return sorted(found, key=lambda path: -found[path])
 
+    def only(self, how: str) -> "Sensitivity":
+        """Return the costs of one way alone.
+
+        Args:
+            how: One of the ways that were tried.
+
+        Raises:
+            OptionError: If it was not tried.
+
+        Examples:
+            >>> costs = ramet.adapt.sensitivity(model, how=["int8", "prune"])
+            >>> ramet.show(model, to="pruned.svg", cost=costs.only("prune"))
+        """
+        check_word(how, "how", self.how)
+        layers = [replace(each, differences={how: each.differences[how]}) for each in self.layers]
+        return replace(self, how=(how,), layers=tuple(layers))
+
     @property
     def ok(self) -> bool:
         """Whether all outputs stay finite."""
@@ -89,7 +111,7 @@ class Sensitivity(Listing[LayerSensitivity]):
                 each.path,
                 each.kind,
                 f"{each.weights:,}",
-                *("" if cost is None else f"{cost:.2g}" for cost in each.differences.values()),
+                *map(cost_text, each.differences.values()),
             )
             for each in self.layers
         ]

@@ -7,33 +7,20 @@ from dataclasses import dataclass, field
 
 from ramet.results.profile import CallCost, Profile
 from ramet.showing.parts import Shade, View
+from ramet.showing.shades import Key, names_of
 from ramet.text.figures import amount, size_text
 
-STEPS = (0.005, 0.02, 0.08, 0.3)
-"""The largest share of the total of each shade but the last, which has all larger ones."""
-
-COLOURS = ("#ffffff", "#fff1de", "#fddcb4", "#fcc184", "#f9a153", "#ee7d2b")
-"""Shades of one hue from light to dark, which people who cannot tell hues apart see too."""
+_STEPS = (0.005, 0.02, 0.08, 0.3)
+"""The largest share of the total of each shade but the last."""
 
 _FIELDS = {"params": "new_params", "memory": "activation_bytes", "time": "seconds"}
 _WORDS = {"macs": "MACs", "params": "params", "memory": "bytes of outputs", "time": "time"}
 
 
-def step_of(share: float) -> int:
-    """Return which shade a share of the total has: 0 for none, and up to 5."""
-    return 0 if share <= 0 else 1 + sum(share > most for most in STEPS)
-
-
-def legend() -> list[tuple[str, str]]:
-    """List the colours of the shades, and which shares they stand for."""
-    shares = [f"{100 * most:g} %" for most in STEPS]
-    names = [f"up to {shares[0]}", *shares[1:], "more"]
-    return [*zip(COLOURS[1:], names, strict=True)]
-
-
-def title_of(by: str) -> str:
-    """Return what the shades are shares of, in words."""
-    return f"share of {_WORDS[by]}"
+def key_of(by: str) -> Key:
+    """Return what the shades stand for: shares of the total."""
+    names = names_of([f"{100 * most:g} %" for most in _STEPS])
+    return Key(f"share of {_WORDS[by]}", _STEPS, names, is_share=True)
 
 
 def shaded(view: View, profile: Profile, by: str) -> View:

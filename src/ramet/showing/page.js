@@ -74,15 +74,20 @@
   }
 
   const groupKey = (prefix, group) => `${prefix}[${group.name}]`;
-  // Which of the shades a share of the total has: 0 for none; see costs.py.
-  const stepOf = (share) => (data.shades === null || !(share > 0) ? 0 : 1 + data.shades.most.filter((most) => share > most).length);
-  const shareOf = (view, box) => (box.group ? box.group.nodes.reduce((sum, number) => sum + (view.nodes[number].shade?.share || 0), 0) : box.node.shade?.share || 0);
-  const percent = (share) => `${(100 * share).toFixed(1)} %`;
+  // Which of the shades a value has: 0 for none; see shades.py.
+  const stepOf = (value) => (data.shades === null || !(value > 0) ? 0 : 1 + data.shades.most.filter((most) => value > most).length);
+  // Shares of a total add up; of other values, the largest counts.
+  const together = (values) => (data.shades?.is_share ? values.reduce((sum, value) => sum + value, 0) : Math.max(0, ...values));
+  const shadeOf = (view, box) => (box.group ? together(box.group.nodes.map((number) => view.nodes[number].shade?.value || 0)) : box.node.shade?.value || 0);
+  const inWords = (value) => {
+    if (data.shades.is_share) return `${(100 * value).toFixed(1)} %`;
+    return value < 1e9 ? `up to ${Number(value.toPrecision(2))}` : "not finite";
+  };
   const lines = (node) => [[shortened(node.name, NAME), NAME], [shortened([node.label, node.shade ? node.shade.text : gistOf(node)].filter(Boolean).join(" · "), SOFT), SOFT], [shortened(node.output, SOFT), SOFT]];
-  const groupLines = (group, share) => {
+  const groupLines = (group, value) => {
     const facts = [`${group.nodes.length} calls`];
     if (group.parameters !== null) facts.push(`${group.parameters.toLocaleString("en")} parameters`);
-    if (share > 0) facts.push(percent(share));
+    if (value > 0) facts.push(inWords(value));
     return [[shortened(group.name, NAME), NAME], [facts.join(", "), SOFT], [group.differences ? `${group.differences} differ` : shortened(group.output, SOFT), SOFT]];
   };
 
@@ -127,7 +132,7 @@
     const node = item < 0 ? null : view.nodes[item];
     const key = group ? groupKey(prefix, group) : prefix + node.name;
     const inside = group ? [data.views.indexOf(view), -item, prefix] : node.inside === null ? null : [node.inside, 0, `${key}/`];
-    const texts = group ? groupLines(group, shareOf(view, { group })) : lines(node);
+    const texts = group ? groupLines(group, shadeOf(view, { group })) : lines(node);
     if (inside && state.unfolded.has(key)) {
       const inner = frame(...inside);
       const title = measured(texts[0][0], NAME) + 80;
@@ -237,7 +242,7 @@
   function holder(box) {
     const difference = differenceOf(box);
     const foldable = box.folds || box.inner;
-    const step = stepOf(shareOf(data.views[box.frame.view], box));
+    const step = stepOf(shadeOf(data.views[box.frame.view], box));
     const classes = ["node", difference === "same" ? "" : difference, step ? `step${step}` : ""].filter(Boolean).join(" ");
     const g = shape("g", { class: classes, role: "button", tabindex: -1, "aria-label": spoken(box), "aria-expanded": foldable ? String(Boolean(box.inner)) : null });
     g.dataset.key = box.key;
@@ -530,7 +535,7 @@
     const prefix = box.key.slice(0, box.key.lastIndexOf("["));
     const parts = [closer(), made("h2", group.name), made("p", `a block of ${group.nodes.length} calls`)];
     if (group.parameters !== null) parts.push(made("p", `${group.parameters.toLocaleString("en")} parameters`));
-    if (shareOf(view, box) > 0) parts.push(made("p", `${percent(shareOf(view, box))}, ${data.shades.title}`));
+    if (shadeOf(view, box) > 0) parts.push(made("p", `${inWords(shadeOf(view, box))}, ${data.shades.title}`));
     parts.push(button("open", box.inner ? "Fold" : "Unfold", () => { fold(box.key); select(box.key); }));
     parts.push(...links("Calls", group.nodes.map((number) => [prefix + view.nodes[number].name, view.nodes[number].name])));
     return parts;

@@ -7,12 +7,13 @@ from importlib import resources
 from typing import Any
 
 from ramet.graph import Layer
-from ramet.showing import costs, kinds
+from ramet.showing import kinds
 from ramet.showing.gist import gist_of
 from ramet.showing.groups import Group, groups_of
 from ramet.showing.layout import HEIGHT, WIDTH
 from ramet.showing.parts import SAME, Node, View
 from ramet.showing.scopes import scopes_of
+from ramet.showing.shades import Key
 from ramet.showing.table import kind_text, totals
 from ramet.tracing.configs import config_of
 from ramet.tracing.layer_facts import statistics_of, variables_of
@@ -29,7 +30,7 @@ def page_of(
     *,
     compared: bool,
     names: tuple[str, ...] = (),
-    by: str | None = None,
+    key: Key | None = None,
 ) -> str:
     """Return a page with a view, the views nested in it, and what is known of their layers.
 
@@ -40,7 +41,7 @@ def page_of(
         layers: All layers of the model, for the totals.
         compared: Whether the view is of two models.
         names: What the models are called, such as the names of their files.
-        by: What nodes are shaded by, if they are.
+        key: What the shades of nodes stand for, if they have some.
     """
     content = _Content()
     root = content.view_index(view)
@@ -49,7 +50,7 @@ def page_of(
         "compared": compared,
         "names": names or (view.name,),
         "colours": kinds.COLOURS,
-        "shades": None if by is None else _shades(by),
+        "shades": None if key is None else dataclasses.asdict(key),
         "totals": totals(view, layers),
         "size": [WIDTH, HEIGHT],
         "views": content.views,
@@ -147,14 +148,6 @@ class _Content:
             self._layers[key] = len(self.layers)
             self.layers.append(_facts(layer))
         return self._layers[key]
-
-
-def _shades(by: str) -> dict[str, Any]:
-    return {
-        "title": costs.title_of(by),
-        "most": costs.STEPS,
-        "names": [n for _, n in costs.legend()],
-    }
 
 
 def _group(group: Group, view: View) -> dict[str, Any]:

@@ -12,8 +12,8 @@ SAME, ADDED, REMOVED, CHANGED = "same", "added", "removed", "changed"
 class Shade:
     """What a call costs, as its node shows it."""
 
-    share: float
-    """Its share of the total."""
+    value: float
+    """What is shaded: its share of the total, or how far it puts the outputs off."""
     text: str
     """What it costs, in words; empty if nothing."""
 

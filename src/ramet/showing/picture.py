@@ -5,9 +5,10 @@ from typing import Any
 from xml.sax.saxutils import escape
 
 from ramet.errors import ExtraError
-from ramet.showing import costs, kinds
+from ramet.showing import kinds
 from ramet.showing.layout import HEIGHT, WIDTH, Layout, Point, lay_out
 from ramet.showing.parts import ADDED, CHANGED, REMOVED, SAME, Edge, Node, View
+from ramet.showing.shades import COLOURS, Key
 from ramet.showing.table import kind_text
 
 _FILLS = {SAME: "#ffffff", ADDED: "#d9f2dd", REMOVED: "#fadcdc", CHANGED: "#fdf0c8"}
@@ -18,8 +19,7 @@ _STYLE = (
     "text{font-family:system-ui,sans-serif;font-size:11px;fill:#555c66}"
     ".name{font-size:13px;font-weight:600;fill:#1b1f24}"
 )
-_LEGEND = 560, 30
-"""The least width of a picture with a legend, and the height that it takes."""
+_LEGEND_HEIGHT = 30
 _SIDES = "width", "height"
 _LONGEST = 16_000
 """Pixels of the longest side of a .png file."""
@@ -27,18 +27,19 @@ _CHARACTERS = 25, 30
 """How many characters of a name, and of a line below it, a node has room for."""
 
 
-def picture_of(view: View, *, by: str | None = None) -> str:
+def picture_of(view: View, *, key: Key | None = None) -> str:
     """Return a view as the text of an SVG file; nested models are one node each.
 
     Args:
         view: The view.
-        by: What nodes are shaded by, if they are.
+        key: What the shades of nodes stand for, if they have some.
     """
     layout = lay_out(view)
     width, height = round(layout.width), round(layout.height)
-    legend = [] if by is None else [*_legend(costs.title_of(by), height)]
-    if legend:
-        width, height = max(width, _LEGEND[0]), height + _LEGEND[1]
+    legend: list[str] = []
+    if key is not None:
+        legend, needed = _legend(key, height)
+        width, height = max(width, needed), height + _LEGEND_HEIGHT
     box = f"0 0 {width} {height}"
     lines = [
         f'<svg xmlns="{_NAMESPACE}" width="{width}" height="{height}" viewBox="{box}">',
@@ -49,7 +50,7 @@ def picture_of(view: View, *, by: str | None = None) -> str:
         *(
             line
             for node, place in zip(view.nodes, layout.nodes, strict=True)
-            for line in _node(node, place)
+            for line in _node(node, place, _fill(node, key))
         ),
         *legend,
         "</svg>",
@@ -115,29 +116,30 @@ def _colour(edge: Edge) -> str:
     return _MASKED if edge.masked else _LINES[SAME]
 
 
-def _legend(title: str, top: float) -> Iterator[str]:
-    """Yield what the shades mean, below the graph."""
-    yield f'<text x="24" y="{top + 14}">{_text(title)}</text>'
-    x = 170
-    for colour, name in costs.legend():
-        yield (
+def _legend(key: Key, top: float) -> tuple[list[str], int]:
+    """Return what the shades mean, below the graph, and how wide that is."""
+    lines = [f'<text x="24" y="{top + 14}">{_text(key.title)}</text>']
+    x = 50 + 6 * len(key.title)
+    for colour, name in key.legend():
+        lines.append(
             f'<rect x="{x}" y="{top + 4}" width="18" height="12" rx="3" fill="{colour}" '
             f'stroke="{_LINES[SAME]}"/>'
         )
-        yield f'<text x="{x + 24}" y="{top + 14}">{_text(name)}</text>'
+        lines.append(f'<text x="{x + 24}" y="{top + 14}">{_text(name)}</text>')
         x += 40 + 6 * len(name)
+    return lines, x
 
 
-def _fill(node: Node) -> str:
-    if node.shade is None or node.difference != SAME:
+def _fill(node: Node, key: Key | None) -> str:
+    if key is None or node.shade is None or node.difference != SAME:
         return _FILLS[node.difference]
-    return costs.COLOURS[costs.step_of(node.shade.share)]
+    return key.colour_of(node.shade.value)
 
 
-def _node(node: Node, place: Point) -> Iterator[str]:
+def _node(node: Node, place: Point, fill: str) -> Iterator[str]:
     x, y = place[0] - WIDTH / 2, place[1] - HEIGHT / 2
     yield f"<g><title>{_text(node.name)}</title>"
-    box = f'width="{WIDTH}" height="{HEIGHT}" rx="7" fill="{_fill(node)}"'
+    box = f'width="{WIDTH}" height="{HEIGHT}" rx="7" fill="{fill}"'
     line = f'stroke="{_LINES[node.difference]}"'
     if node.inside is not None:
         yield f'<rect x="{x + 4}" y="{y + 4}" {box} {line}/>'
@@ -150,15 +152,15 @@ def _node(node: Node, place: Point) -> Iterator[str]:
     for number, (style, text) in enumerate(rows):
         room = _CHARACTERS[0 if style else 1]
         shown = text if len(text) <= room else f"{text[: room - 1]}…"
-        about = f' class="{style}"' if style else _ink(node)
+        about = f' class="{style}"' if style else _ink(fill)
         yield f'<text x="{x + 14}" y="{y + 19 + 17 * number}"{about}>{_text(shown)}</text>'
     yield from _badges(node, x + WIDTH, y)
     yield "</g>"
 
 
-def _ink(node: Node) -> str:
+def _ink(fill: str) -> str:
     """Return the style of a text that stands on a dark shade."""
-    return ' style="fill:#1b1f24"' if _fill(node) in costs.COLOURS[-3:] else ""
+    return ' style="fill:#1b1f24"' if fill in COLOURS[-3:] else ""
 
 
 def _second_line(node: Node) -> str:

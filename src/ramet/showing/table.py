@@ -9,12 +9,13 @@ from ramet.graph.reach import written_layers
 from ramet.results.base import Table
 from ramet.showing.facts import parameters_of
 from ramet.showing.parts import ADDED, CHANGED, REMOVED, SAME, Node, View
+from ramet.showing.shades import Key
 
 _COLOURS = {ADDED: "green", REMOVED: "red", CHANGED: "yellow", SAME: ""}
-_COLUMNS = ("layer", "kind", "output", "parameters", "from", "mask", "difference")
+_COLUMNS = ("layer", "kind", "output", "parameters", "cost", "from", "mask", "difference")
 
 
-def table_of(view: View, layers: list[Layer], *, compared: bool) -> Table:
+def table_of(view: View, layers: list[Layer], *, compared: bool, key: Key | None = None) -> Table:
     """Return a view as a table, one row per call, with totals below.
 
     Where the terminal is too narrow, the class goes below the name, and the column of masks
@@ -24,15 +25,18 @@ def table_of(view: View, layers: list[Layer], *, compared: bool) -> Table:
         view: The view.
         layers: All layers of the model, for the totals.
         compared: Whether the view is of two models.
+        key: What the shades of nodes stand for, if they have some.
     """
     cells = [_cells(node) for node in view.nodes]
     hidden = {"difference"} if not compared else set[str]()
+    hidden |= {"cost"} if key is None else set[str]()
+    title = view.name if key is None else f"{view.name}, {key.title}"
     notes = [", ".join(totals(view, layers)), f"returns {', '.join(view.outputs)}"]
     styles = [_COLOURS[node.difference] for node in view.nodes]
     joined = [{**row, "layer": f"{row['layer']}\n{row['kind']}"} for row in cells]
     unmasked = {"kind"} if any(row["mask"] for row in cells) else {"kind", "mask"}
-    narrow = _table(view.name, joined, hidden | unmasked, notes, styles)
-    return dataclasses.replace(_table(view.name, cells, hidden, notes, styles), narrow=narrow)
+    narrow = _table(title, joined, hidden | unmasked, notes, styles)
+    return dataclasses.replace(_table(title, cells, hidden, notes, styles), narrow=narrow)
 
 
 def _table(
@@ -50,6 +54,7 @@ def _cells(node: Node) -> dict[str, str]:
         "kind": kind_text(node),
         "output": node.output,
         "parameters": _parameters(node),
+        "cost": "" if node.shade is None else node.shade.text,
         "from": "\n".join(node.sources),
         "mask": masks[node.masked],
         "difference": difference_text(node),
@@ -71,6 +76,7 @@ def calls_of(view: View) -> list[dict[str, Any]]:
             "reasons": [*node.reasons],
             "calls": [] if node.inside is None else calls_of(node.inside),
         }
+        | ({} if node.shade is None else {"cost": dataclasses.asdict(node.shade)})
         for node in view.nodes
     ]
 

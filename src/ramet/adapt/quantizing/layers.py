@@ -3,6 +3,7 @@
 import dataclasses
 from typing import Any
 
+from ramet.adapt.quantizing.attention import ATTENTION_CLASSES, projections
 from ramet.adapt.quantizing.convolutions import INT8_CLASSES
 from ramet.adapt.quantizing.modes import quantized_policy, source_policy
 from ramet.adapt.quantizing.weights import recipe_for
@@ -13,6 +14,7 @@ from ramet.graph.data import Edit
 from ramet.graph.edits.apart import apart
 from ramet.graph.edits.remake import Remade, remade_layer
 from ramet.graph.values import Recipe, Value, Variable
+from ramet.tracing.configs import raw_config
 
 
 def quantized_layer(
@@ -27,21 +29,35 @@ def quantized_layer(
         edit: The edit.
         recipe: The weights, if they are known already.
     """
-    policy: Any = quantized_policy(mode, source_policy(layer))
+    cls = type(layer.origin)
+    if cls in ATTENTION_CLASSES:
+        return _attention(graph, layer, mode, edit)
+    if cls in INT8_CLASSES:
+        config = reconfigured(layer).get_config()
+        new = INT8_CLASSES[cls].from_config({**config, "name": layer.name})
+        return _of_other_class(graph, layer, new, recipe_for(layer, mode, None), edit)
+    policy = quantized_policy(mode, source_policy(layer))
     recipe = recipe_for(layer, mode, policy) if recipe is None else recipe
-    if type(layer.origin) in INT8_CLASSES:
-        return _of_other_class(graph, layer, recipe, edit)
     return remade_layer(layer, Remade({"dtype": policy}, recipe), edit)
 
 
-def _of_other_class(graph: Graph, layer: Layer, recipe: Recipe, edit: Edit) -> Layer:
-    """Return the record of a convolution whose class is another one."""
-    config = reconfigured(layer).get_config()
-    new = INT8_CLASSES[type(layer.origin)].from_config({**config, "name": layer.name})
+def _attention(graph: Graph, layer: Layer, mode: str, edit: Edit) -> Layer:
+    """Return the record of an attention layer whose projections are quantized."""
+    recipe: dict[tuple[str, ...], Value] = {}
+    for name, projection in projections(layer.origin).items():
+        policy = quantized_policy(mode, str(projection.dtype_policy.name))
+        recipe |= recipe_for(layer, mode, policy, (name,))
+    config = {**raw_config(layer.origin), "name": layer.name, "mode": mode}
+    new = ATTENTION_CLASSES[type(layer.origin)].from_config(config)
+    return _of_other_class(graph, layer, new, recipe, edit)
+
+
+def _of_other_class(graph: Graph, layer: Layer, new: Any, recipe: Recipe, edit: Edit) -> Layer:
+    """Return the record of a new layer of another class, with computed weights."""
     same: dict[tuple[str, ...], Value] = {
         role: Variable(layer, role) for role in roles_of(layer.origin) if role not in recipe
     }
-    brought = apart(graph.live_origin().layer(new, "a convolution with an int8 kernel"))
+    brought = apart(graph.live_origin().layer(new, "a quantized layer"))
     return dataclasses.replace(
         brought,
         name=layer.name,

@@ -24,6 +24,11 @@ class Plan:
     left: dict[str, tuple[Layer, str]]
     """The layers that cannot be, and why."""
 
+    @property
+    def calibrated(self) -> list[str]:
+        """The layers whose quantization needs data."""
+        return [path for path, (_, mode) in self.modes.items() if mode == CALIBRATED]
+
 
 def plan(graph: Graph, at: Any, skip: Any) -> Plan:
     """Return which layers are quantized, and how.
@@ -65,13 +70,13 @@ def _checked(at: Any) -> Mapping[Any, str]:
         raise OptionError(message)
     for pattern, mode in at.items():
         what = f"mode for {shown(getattr(pattern, 'pattern', pattern))}"
-        if isinstance(cast("Any", mode), str) and mode in CALIBRATED:
+        if isinstance(cast("Any", mode), str) and mode.partition("/")[0] == "awq":
             message = (
-                f"{what} cannot be '{mode}': Keras calibrates only models that say themselves of "
-                "which blocks they are made, and else rounds without a word; use 'int4'"
+                f"{what} cannot be '{mode}': Keras writes awq layers to files without their zero "
+                "points, so that no file can be loaded; use 'gptq', which is calibrated too"
             )
             raise OptionError(message)
-        check_word(mode, what, MODES)
+        check_word(mode, what, (*MODES, CALIBRATED))
     return at
 
 

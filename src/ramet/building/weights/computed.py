@@ -72,9 +72,6 @@ def compute(record: Layer, layer: Any, stage_of: StageOf) -> list[Taken]:
     _check_used(record, layer)
     if hasattr(layer, "finalize_state"):
         layer.finalize_state()
-    if ("quantized_kernel",) in recipe:
-        # What Keras notes when it has calibrated a layer, or loads one that was.
-        setattr(layer, f"is_{layer.quantization_mode}_calibrated", True)
     return [*by_variable.values()]
 
 
