@@ -29,8 +29,8 @@ def merge(
     """Add adapters to the kernels, and remove all adapters.
 
     The new model has the layers of the base again and computes what the adapted one does, up to
-    rounding. The adapted model stays what it is: keep it, and `unmerge` restores the base's bits
-    from it.
+    rounding. The adapted model is not changed: if you keep it, `unmerge` can restore the base's
+    bits from it.
 
     Args:
         model: A model or graph with adapters.
@@ -42,7 +42,7 @@ def merge(
     Raises:
         GraphError: If there are no adapters, or none of that name; or if a kernel is quantized,
             without `requantize`.
-        OptionError: If `adapters` is something else.
+        OptionError: If `adapters` is of another type.
 
     Examples:
         >>> adapted = ramet.adapt.lora(model, "head", rank=2).build()
@@ -121,18 +121,18 @@ TOLERANCE = {"float64": 1e-12, "float32": 1e-5, "bfloat16": 0.05, "float16": 0.0
 
 
 def unmerge(merged_model: Any, adapted: Any) -> Graph:
-    """Give a merged model the kernels of the base back, bit by bit.
+    """Restore the kernels of the base in a merged model, bit for bit.
 
-    Subtracting an update does not restore all bits, so the kernels come from the adapted model,
-    which has them.
+    Subtracting an update does not restore all bits, so the kernels are taken from the adapted
+    model, which still has them.
 
     Args:
         merged_model: A model or graph whose adapters were merged. It may have been edited since.
         adapted: The model with adapters that was merged.
 
     Raises:
-        GraphError: If a layer that was adapted is not there.
-        StateError: If a kernel is not what merging makes of the base's, so that something would
+        GraphError: If a layer that was adapted is missing.
+        StateError: If a kernel is not the result of merging, so that later changes to it would
             be lost.
 
     Examples:

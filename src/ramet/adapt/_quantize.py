@@ -31,8 +31,8 @@ def quantize(
 ) -> Graph | Quantization:
     """Store the weights of the layers that you name with fewer bits.
 
-    Dense, EinsumDense, Embedding and ReversibleEmbedding become what Keras's own `quantize`
-    makes of them, with the same bits, names and paths. Convolutions, which Keras cannot
+    Dense, EinsumDense, Embedding and ReversibleEmbedding are quantized as by Keras's own
+    `quantize`, with the same bits, names and paths. Convolutions, which Keras cannot
     quantize, get int8 kernels that are converted to floats in each call (`Int8Conv2D`). The
     quantized weights do not train; biases and everything else do.
 
@@ -40,10 +40,10 @@ def quantize(
         model: A graph or a model.
         at: Modes by patterns: `{"encoder/**": "int4", "*": "int8"}`. A pattern is a glob, as in
             `Graph.select`, or a compiled regular expression; a nested model stands for the
-            layers in it. The first pattern that matches a layer counts. Modes are `"int8"`;
+            layers in it. The first pattern that matches a layer applies. Modes are `"int8"`;
             `"int4"`, in blocks of 128 weights; and `"float8"`, for training.
-        skip: What stays as it is: a pattern, a selection, or a list of them. Where no layer has
-            such a name, `"head"` stands for the layers nearest to the outputs that have weights.
+        skip: What to leave as it is: a pattern, a selection, or a list of them. Unless a layer has
+            that name, `"head"` stands for the layers nearest to the outputs that have weights.
         explain: Whether to return sizes and errors instead.
 
     Returns:
@@ -51,7 +51,7 @@ def quantize(
 
     Raises:
         OptionError: If a mode is unknown.
-        GraphError: If a pattern matches nothing, or nothing that can be quantized.
+        GraphError: If a pattern matches nothing that can be quantized.
 
     Examples:
         >>> report = ramet.adapt.quantize(model, {"*": "int8"}, skip="head", explain=True)

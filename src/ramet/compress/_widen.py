@@ -17,19 +17,19 @@ _MOST = 1 << 24
 
 
 def widen(model: Any, at: str, size: int, *, method: Method = "zeros") -> Graph:
-    """Give layers more channels, so that the model computes the same and goes on learning.
+    """Give layers more channels, so that the model computes the same and can keep learning.
 
     All layers that have the channels grow together: through residuals, norms of single channels
-    and nested models. Nothing is executed before the graph is built. Optimizer slots of what
-    grows start over.
+    and nested models. Nothing is executed before the graph is built. Optimizer slots of
+    variables that grow start over.
 
     Args:
         model: A model that can be traced, or a Graph.
         at: The layer that makes the channels, or the name of a group.
         size: How many channels there are afterwards.
-        method: With `"zeros"`, new channels start at random and are read with weights of zero.
-            With `"copies"`, they are copies of old ones, which share what reads them in unequal
-            parts, so that they learn different things.
+        method: With `"zeros"`, new channels start at random, and the weights that consume them at
+            zero. With `"copies"`, they are copies of old ones, and the weights that consume them
+            are split unequally, so that the copies learn different things.
 
     Returns:
         A graph with wider layers, to edit further or to build.
@@ -40,7 +40,7 @@ def widen(model: Any, at: str, size: int, *, method: Method = "zeros") -> Graph:
             LayerNormalization. With `"copies"`, that is allowed if every channel occurs
             equally often.
         GraphError: If the channels of the group are not in one piece everywhere.
-        ModelError: If it is not a model, or has no graph.
+        ModelError: If the argument is not a model, or has no graph.
 
     Examples:
         >>> wider = ramet.compress.widen(model, "conv", 6).build()

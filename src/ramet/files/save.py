@@ -47,7 +47,7 @@ def save(
 def save_text(
     text: str, path: str | Path, *, force: bool = False, sources: Sequence[str | Path] = ()
 ) -> None:
-    """Write a text atomically, as `save` does; the file may have any suffix.
+    """Write text atomically, as `save` does; the file may have any suffix.
 
     Examples:
         >>> ramet.files.save_text(ramet.emit(model), "model.py")

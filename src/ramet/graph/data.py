@@ -93,7 +93,7 @@ class Ref:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Spec:
-    """What is known of a tensor before it has a value.
+    """What is known about a tensor before it has a value.
 
     Examples:
         >>> (spec,) = ramet.trace(model).calls["pool"].outputs
@@ -151,7 +151,7 @@ class _Record:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Call(_Record):
-    """One use of a layer on some arguments.
+    """One use of a layer, with its arguments.
 
     Examples:
         >>> call = ramet.trace(model).calls["norm"]
@@ -276,7 +276,7 @@ class Step(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Layer(_Record):
-    """What is called: a Keras layer, operation or nested model.
+    """A Keras layer, operation or nested model: anything that is called.
 
     Examples:
         >>> layer = ramet.trace(model).layers["conv"]
