@@ -72,6 +72,6 @@ def _graphs(models: Sequence[Any]) -> list[Graph]:
         message = f"models must be a list of models, got a {type(models).__name__}"
         raise OptionError(message)
     if not models:
-        message = "there are no models to put together; name at least one"
+        message = "there are no models to combine; pass at least one"
         raise OptionError(message)
     return [trace(model) for model in models]

@@ -102,7 +102,7 @@ class _Prover:
             with explained_failures(model, self._data):
                 self._build(source).call(Sample((self._data,), {}), training=False)
         edits = tuple(self._proven(span, source) for span in spans(self._graph, self._can_build))
-        given = "on made-up" if self._data is None else "on given"
+        given = "on generated" if self._data is None else "on given"
         seed = f", seed {shown(self._seed)}" if self._data is None else ""
         return Proof(
             name=self._graph.name,

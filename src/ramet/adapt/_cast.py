@@ -126,7 +126,7 @@ def _plan(
 
 def _cast(graph: Graph, planned: Mapping[str, Layer], dtype: str) -> Graph:
     if not planned:
-        edit = Edit(f"cast to {dtype}: all layers are {dtype} already", promise="exact")
+        edit = Edit(f"cast to {dtype}: all layers are already {dtype}", promise="exact")
         return with_entry(graph, edit)
     lines = [
         f"cast '{path}' ({layer.kind}) from {policy_of(layer).name} to {dtype}"

@@ -270,7 +270,7 @@ def _layers_besides(graph: Graph, source: Path, contents: Contents) -> dict[Iden
             if record is None or shapes.get(role) != value.shape:
                 message = (
                     f"'{source}' has values for '{path}/{role}' of shape {value.shape}, which "
-                    f"graph '{graph.name}' has not; it was trained for another base"
+                    f"graph '{graph.name}' does not have; it was trained for another base"
                 )
                 raise GraphError(message)
         if record is not None:

@@ -56,7 +56,7 @@ def merge(
     if rounded and not requantize:
         message = (
             f"the kernels {listed(rounded, 4)} are quantized, so that merging rounds the updates; "
-            "pass requantize=True if that is all right, or keep the adapters"
+            "pass requantize=True to accept that, or keep the adapters"
         )
         raise GraphError(message)
     weights = None if adapters is None else weights_of(adapters)

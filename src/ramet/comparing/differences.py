@@ -223,7 +223,7 @@ class _Level:
                 text = f"{old.dtype}{list(old.shape)} is now {new.dtype}{list(new.shape)}"
                 yield self._change("shape", a.path, text, (a, b))
             elif (old.mask is None) != (new.mask is None):
-                text = "carries a mask no longer" if new.mask is None else "now carries a mask"
+                text = "no longer carries a mask" if new.mask is None else "now carries a mask"
                 yield self._change("masks", a.path, text, (a, b))
 
     def _arguments(self, node: Node, side: int) -> Any:
@@ -240,7 +240,7 @@ class _Level:
                 if changed and all(len(text) <= _BRIEF for both in changed for text in both):
                     texts = [f"{before}, now {after}" for before, after in changed]
                     return f"is called on {'; '.join(texts)}"
-            return "is called otherwise, on the same tensors"
+            return "is called differently, on the same tensors"
         names = [", ".join(maker.path for maker, _ in node.inputs) for node in (old, new)]
         if names[0] != names[1]:
             return f"reads {names[0] or 'nothing'}, now {names[1] or 'nothing'}"

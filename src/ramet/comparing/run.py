@@ -201,7 +201,7 @@ def _replaced(path: str, old: Any, new: Any) -> Any:
         value = keras.ops.copy(keras.ops.convert_to_tensor(new, dtype=old.dtype))
     except Exception as error:
         message = (
-            f"each returned {shown(new)} for '{path}', which is no tensor; return values like "
+            f"each returned {shown(new)} for '{path}', which is not a tensor; return values like "
             "those that were passed in, or None to keep them"
         )
         raise OptionError(message) from error

@@ -68,7 +68,7 @@ class Trials:
             try:
                 sample = self._before.sample(size, seed)
             except Exception as error:  # noqa: BLE001 whatever a vocabulary or shape may raise
-                problem = f"inputs cannot be made up ({_first_line(error)})"
+                problem = f"inputs cannot be generated ({_first_line(error)})"
                 continue
             if sample is None:
                 break

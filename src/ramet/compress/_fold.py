@@ -83,7 +83,7 @@ def foldable(model: Any, *, inference_only: bool = False) -> Folding:
     Examples:
         >>> graph = ramet.trace(model).configure("conv", activation="relu")
         >>> ramet.compress.foldable(graph).kept[0].reason
-        "above, 'conv' has an activation (relu); below, 'relu' (ReLU) is no layer with a kernel"
+        "above, 'conv' has an activation (relu); below, 'relu' (ReLU) is not a layer with a kernel"
     """
     check_flag(inference_only, "inference_only")
     graph = trace(model)

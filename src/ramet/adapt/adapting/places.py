@@ -214,8 +214,8 @@ def _check_one(place: Place, kernel: Kernel, variant: str) -> None:
     full = place.full(kernel)
     if getattr(kernel.owner, "lora_enabled", False):
         message = (
-            f"the kernel '{full}' has an adapter that Keras's enable_lora made; turn it into one "
-            "of ramet first, with ramet.adapt.adopt"
+            f"the kernel '{full}' has an adapter from Keras's enable_lora; convert it first, "
+            "with ramet.adapt.adopt"
         )
         raise GraphError(message)
     mode = getattr(kernel.owner, "quantization_mode", None)
@@ -234,7 +234,7 @@ def _check_one(place: Place, kernel: Kernel, variant: str) -> None:
         raise GraphError(message)
     if isinstance(place.live, keras.layers.SpectralNormalization):
         message = (
-            f"the kernel '{full}' is set anew whenever '{place.path}' (SpectralNormalization) "
+            f"the kernel '{full}' is recomputed whenever '{place.path}' (SpectralNormalization) "
             "trains, so no adapter can be added to it; name other layers"
         )
         raise GraphError(message)

@@ -51,7 +51,7 @@ def _check_loss(loss: Any) -> None:
         try:
             keras.losses.get(loss)
         except ValueError:
-            message = f"losses holds {shown(loss)}, which is no loss of Keras; try 'mse'"
+            message = f"losses holds {shown(loss)}, which is not a Keras loss; try 'mse'"
             raise OptionError(message) from None
         return
     kinds = (keras.losses.Loss, keras.distillation.DistillationLoss)

@@ -31,7 +31,7 @@ def reason_against(layer: Layer, mode: str) -> str | None:
     """Return why a layer cannot be quantized; `None` if it can be."""
     live, cls = layer.origin, type(layer.origin)
     if mode_of(layer) is not None:
-        return f"it is quantized already ({mode_of(layer)})"
+        return f"it is already quantized ({mode_of(layer)})"
     if cls not in KERNELS:
         return _reason_against_class(layer)
     if not layer.facts.built:

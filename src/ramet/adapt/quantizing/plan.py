@@ -67,8 +67,8 @@ def _checked(at: Any) -> Mapping[Any, str]:
         what = f"mode for {shown(getattr(pattern, 'pattern', pattern))}"
         if isinstance(cast("Any", mode), str) and mode in CALIBRATED:
             message = (
-                f"{what} cannot be '{mode}': Keras calibrates only models that say themselves of "
-                "which blocks they are made, and else rounds without a word; use 'int4'"
+                f"{what} cannot be '{mode}': Keras calibrates only models that declare "
+                "which blocks they consist of, and otherwise rounds silently; use 'int4'"
             )
             raise OptionError(message)
         check_word(mode, what, MODES)

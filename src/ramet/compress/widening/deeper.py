@@ -50,7 +50,7 @@ def identity_like(layer: Any, at: str) -> Any:
     if not known or name not in _REPEATABLE:
         kind = f"{type(layer).__name__} with {name}" if known else type(layer).__name__
         message = (
-            f"'{at}' is a {kind}, of which there is no identity; pass the layers to be added, such "
+            f"'{at}' is a {kind}, for which there is no identity; pass the layers to add, such "
             "as new=[layers.Dense(64, activation='relu'), layers.Dense(8)]"
         )
         raise OptionError(message)
