@@ -141,7 +141,7 @@ def _check_cost(cost: Any, other: Any, to: Any) -> None:
     """Check that costs can be shown.
 
     Raises:
-        OptionError: If they are no measure and no profile, or not of one model in a file.
+        OptionError: If `cost` is neither a measure nor a profile of the model.
     """
     if cost is None:
         return
@@ -156,7 +156,7 @@ def _check_cost(cost: Any, other: Any, to: Any) -> None:
 
 
 def _shaded(model: Any, cost: "Profile | str") -> tuple[View, list[Layer], str]:
-    """Return the view of a model, shaded, its layers, and what it is shaded by."""
+    """Return the shaded view of a model, its layers, and what it is shaded by."""
     # They import Keras.
     from ramet.profiling.profile import profile_of  # noqa: PLC0415 the same
     from ramet.showing.costs import shaded  # noqa: PLC0415 not needed for most

@@ -211,9 +211,11 @@ class _Verification:
         if result.sample is None:
             return None
         differs = self.settings.differs
-        told = next((each.text for each in result.differences if each.output is not None), "")
+        description = next(
+            (each.text for each in result.differences if each.output is not None), ""
+        )
         comparison = Comparison(
-            self.pairs, result.sample, training, differs, expected, edited, told
+            self.pairs, result.sample, training, differs, expected, edited, description
         )
         return first_divergence(comparison)
 
@@ -288,8 +290,10 @@ class _Verification:
     def _unfit(self, results: list[Results | Exception]) -> OptionError:
         """Return an error that says how both models fail on the given inputs."""
         first, second = (self._failed(side, error) for side, error in enumerate(results))
-        told = first if first == second else f"{first}, and{second}"
-        error = OptionError(f"both models fail on the given inputs{told}; pass inputs that fit")
+        description = first if first == second else f"{first}, and{second}"
+        error = OptionError(
+            f"both models fail on the given inputs{description}; pass inputs that fit"
+        )
         error.__cause__ = results[0] if isinstance(results[0], Exception) else None
         return error
 
@@ -372,11 +376,11 @@ class _Edited:
             result, training=False, expected=expected, edited=self._side
         )
         count = counted(len(self._graph.calls) - len(self._reach.calls), "call")
-        told = () if divergence is None else (str(divergence),)
+        description = () if divergence is None else (str(divergence),)
         scope = f"{count} that no edit reaches"
         if result.sample is None:
             return Check("untouched", (), result.check.scope, done=False), None
-        return Check("untouched", told, scope), divergence
+        return Check("untouched", description, scope), divergence
 
     def _reached(self) -> frozenset[str]:
         """Name the calls that edits reach as in the model: calls of one layer may be renumbered."""
@@ -405,7 +409,7 @@ class _Edited:
         return _divided(check, lines)
 
     def _unexpected(self, aspect: str, lines: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the differences that the model of the graph has not, once it is edited."""
+        """Return the differences that the unedited model of the graph does not have."""
         source = live_of(self._graph).model
         source = self._source() if source is None else source
         other = self._comparison.models[1 - self._side]

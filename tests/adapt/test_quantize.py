@@ -230,7 +230,9 @@ def test_wrong_patterns() -> None:
     refused({"*": "int9"}, r"unknown mode for '\*'='int9'; .* did you mean 'int8'")
     refused({"*": "int8", "first": "int4"}, r"'first' has no effect .* \(first\); write it first")
     refused({"*": "int8"}, r"skip 'hed' matches no layer .* did you mean 'head'", skip="hed")
-    refused({"*": "gptq"}, "cannot be 'gptq': Keras calibrates only models that declare which blocks")
+    refused(
+        {"*": "gptq"}, "cannot be 'gptq': Keras calibrates only models that declare which blocks"
+    )
     refused({}, "at must be a dict of modes by patterns, .* got an empty dict")
     refused({3: "int8"}, "the pattern must be a glob such as .* got 3")
     refused({"*": "int8"}, "skip is an empty list; name at least one layer", skip=[])

@@ -23,7 +23,7 @@ def live_model(graph: Graph) -> Any:
 
 
 def data_for(graph: Graph, data: Any, seed: int = 0) -> Any:
-    """Return data to call a model with: what the user passes, or else made-up inputs.
+    """Return data to call a model with: what the user passes, or generated inputs.
 
     Raises:
         OptionError: If the shapes of its inputs are not known.

@@ -50,7 +50,7 @@ def weights_of(adapters: Any) -> dict[str, float]:
     """Return the weights of the adapters that a user names.
 
     Raises:
-        OptionError: If they are no names, or no finite numbers.
+        OptionError: If they are not names, or not finite numbers.
     """
     if adapters is None:
         return {}

@@ -72,7 +72,7 @@ def changes(alignment: Alignment, *, weights: bool) -> list[Change]:
 
 
 def _model(alignment: Alignment) -> Iterator[Change]:
-    """Yield whether the model itself is of another class."""
+    """Yield whether the model itself has another class."""
     models = [getattr(g.origin, "model", None) for g in (alignment.first, alignment.second)]
     kinds = [type(model).__name__ for model in models]
     if None not in models and kinds[0] != kinds[1]:
@@ -183,8 +183,8 @@ class _Level:
             yield self._change("renamed", key, f"now '{new}'", *both)
         flag = self._flags.alone(node, other)
         if config or flag:
-            told = [*config, *([flag] if flag else []), *(values if config else [])]
-            yield self._change("config", key, self._in_which(told, new), *both)
+            texts = [*config, *([flag] if flag else []), *(values if config else [])]
+            yield self._change("config", key, self._in_which(texts, new), *both)
         if values and not config:
             yield self._change("weights", key, self._in_which(values, new), *both)
 
@@ -303,7 +303,7 @@ def _is_told(a: Layer | None, b: Layer | None) -> bool:
 
 
 def _is_opened(*nodes: Node) -> bool:
-    """Whether what a call reads or returns is told inside a nested model, and may be less."""
+    """Whether what a call reads or returns is reported inside a nested model, and may be less."""
     near = [*nodes, *(maker for node in nodes for maker, _ in node.inputs)]
     return any(node.alias is not None for node in near)
 

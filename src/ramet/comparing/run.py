@@ -94,7 +94,7 @@ class Tapped(abc.ABC):
 
     @abc.abstractmethod
     def seen(self, path: str, graph: Graph, call: Call, outputs: Any) -> Any:
-        """Sees the outputs of a call, and returns those to go on with."""
+        """See the outputs of a call, and return those to continue with."""
 
     def run(self, data: Any, *, training: bool) -> Any:
         """Calls the model and returns its outputs."""

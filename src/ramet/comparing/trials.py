@@ -133,7 +133,9 @@ class Trials:
             return "" if found.same or (found.relative <= allowed and allowed) else found.text
 
         with internals.room_for(self._before.built.model, self.after.model):
-            comparison = Comparison(self._pairs(), trial.sample, training, differs, told=trial.text)
+            comparison = Comparison(
+                self._pairs(), trial.sample, training, differs, description=trial.text
+            )
             return first_divergence(comparison)
 
     def _pairs(self) -> Pairs:

@@ -1,4 +1,4 @@
-"""`groups`: which channels of which layers stand or fall together."""
+"""`groups`: which channels of which layers can only be removed together."""
 
 from typing import Any
 

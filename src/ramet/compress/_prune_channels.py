@@ -70,7 +70,7 @@ def _found(
 def _along(
     channels: Channels, arrangement: Arrangement, name: str, numbers: set[int]
 ) -> dict[str, set[int]]:
-    """Return the channels of which all indices are among those of an axis that a layer makes."""
+    """Return the channels whose indices are all on an axis that a layer makes."""
     everywhere: dict[tuple[str, int], set[int]] = {}
     for index, atom in enumerate(arrangement.made[name].label().tolist()):
         for basic in channels.atoms.basics(atom):

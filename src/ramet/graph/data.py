@@ -406,7 +406,7 @@ class Layer(_Record):
         return self.token, self.apart
 
     def is_record_of(self, other: "Layer") -> bool:
-        """Whether two records are of the same layer, with the same changes."""
+        """Whether two records describe the same layer, with the same changes."""
         return (
             self.identity == other.identity
             and self.changes == other.changes

@@ -188,7 +188,7 @@ class Profile(Result):
         return by_path[path]
 
     def top(self, n: int = 10, *, by: str = "macs") -> tuple[CallCost, ...]:
-        """Return the most expensive calls, the dearest first. Nested models are unfolded.
+        """Return the most expensive calls in descending order. Nested models are unfolded.
 
         Args:
             n: How many.

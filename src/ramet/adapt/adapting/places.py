@@ -84,10 +84,10 @@ def patterns_of(at: At) -> list[Any]:
 
 
 def check_selection(graph: Graph, pattern: Any) -> None:
-    """Check that a selection is of a graph, and not empty.
+    """Check that a selection belongs to a graph, and is not empty.
 
     Raises:
-        GraphError: If it is of another graph.
+        GraphError: If it belongs to another graph.
     """
     if isinstance(pattern, Selection):
         if pattern.graph is not graph:
@@ -167,7 +167,7 @@ def check_ranks(places: list[Place], ranks: Chosen) -> None:
     """Check that kernels have updates of the ranks that a user wants.
 
     Raises:
-        OptionError: If a rank is no positive integer, or larger than its kernel.
+        OptionError: If a rank is not a positive integer, or larger than its kernel.
     """
     for place in places:
         for kernel in place.kernels:

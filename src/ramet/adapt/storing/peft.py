@@ -160,7 +160,7 @@ def unpacked(folder: Path, places: list[Place], names: Names) -> Contents:
 
     Raises:
         FileError: If the files are broken, hostile, or say what is not supported.
-        GraphError: If a module is no kernel of the graph.
+        GraphError: If a module is not a kernel of the graph.
     """
     plain = config.parse(folder / CONFIG, bytes(safetensors.content_of(folder / CONFIG)))
     _check_config(folder, plain)

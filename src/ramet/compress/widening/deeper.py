@@ -14,7 +14,7 @@ _REPEATABLE = ("linear", "relu")
 
 
 def with_zeros_at_the_end(layers: Sequence[Any]) -> list[Any]:
-    """Return copies of layers, of which the last one starts with a kernel of zeros.
+    """Return copies of layers, the last of which starts with a kernel of zeros.
 
     Raises:
         OptionError: If it has no kernel that can.
