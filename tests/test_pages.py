@@ -7,14 +7,17 @@ to work on. Pages of tasks and concepts start with the model of docs/api/index.m
 import contextlib
 import io
 import re
+import shlex
 from pathlib import Path
 
 import keras
 import numpy as np
 import pytest
+import typer
 from keras import layers
 
 import ramet
+from ramet.cli.commands import app
 from test_docstrings import classifier
 from test_examples import WIDTH, without_numbers
 
@@ -65,3 +68,28 @@ def test_a_page_runs(page, tmp_path, monkeypatch):
         with contextlib.redirect_stdout(output):
             exec(compile(text, f"{page}, block {number}", "exec"), names)  # noqa: S102 our own text
         printed = output.getvalue()
+
+
+COMMANDS = sorted(
+    {
+        command.partition("  #")[0].strip()
+        for page in (*DOCS.glob("*.md"), *DOCS.glob("tasks/*.md"))
+        for command in re.findall(
+            r"(?:^|`)(ramet [a-z][^`\n]*)", page.read_text(encoding="utf-8"), re.MULTILINE
+        )
+        if ".keras" in command or command == "ramet doctor"  # others only name a command
+    },
+)
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, "ramet fold a.keras b.keras --nonsense"])
+def test_command_lines_of_pages_have_options_that_exist(command):
+    _, name, *args = shlex.split(command)
+    program = typer.main.get_command(app).commands[name]
+    is_wrong = "--nonsense" in args
+    with pytest.raises(Exception, match="No such option") if is_wrong else contextlib.nullcontext():
+        program.parse_args(program.context_class(program, info_name=name), args)
+
+
+def test_pages_show_command_lines():
+    assert len(COMMANDS) >= 20
