@@ -129,6 +129,7 @@ bench: $(VENV)/.stamp ## compare the times of copying models on every backend
 # The theme announces its successor at length. Not --quiet: with it, --strict does not see any warning.
 docs: $(VENV)/.stamp ## build the documentation into build/docs; broken links and missing docstrings fail
 	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/python -m mkdocs build --strict 2>&1 | sed '/^INFO /d'
+	@echo "open build/docs/index.html; to search too: python3 -m http.server -d build/docs"
 
 release-check: $(VENV)/.stamp ## build and check what a release uploads, without uploading it
 	$(VENV)/bin/python tests/release.py $(ARGS)

@@ -9,7 +9,7 @@ from ramet import adapt
 
 
 def network(width: int, name: str) -> keras.Model:
-    """A classifier with a nested model, whose parts can be tapped too."""
+    """Return a classifier with a nested model, whose parts can be tapped too."""
     x = keras.Input((16,), name="x")
     body = [keras.Input((16,)), layers.Dense(width, activation="relu", name="wide")]
     y = keras.Sequential([*body, layers.Dense(width, name="code")], name="body")(x)

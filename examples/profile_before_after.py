@@ -21,19 +21,19 @@ def network() -> keras.Model:
 
 
 def main() -> None:
-    """Replace the dearest convolution by a separable one, and see what that saves."""
+    """Replace the most expensive convolution with a separable one, and see what that saves."""
     graph = ramet.trace(network())
     before = ramet.profile(graph)
     print(before)
-    dearest = before.top(1)[0].path
-    assert dearest == "wide"
+    costliest = before.top(1)[0].path
+    assert costliest == "wide"
 
     def separable(old: layers.Conv2D) -> keras.Layer:
         return layers.SeparableConv2D(
             old.filters, old.kernel_size, padding=old.padding, activation=old.activation
         )
 
-    edited = graph.replace(dearest, separable, weights="fresh")
+    edited = graph.replace(costliest, separable, weights="fresh")
     after = ramet.profile(edited)
     comparison = before.against(after)
     print(comparison)

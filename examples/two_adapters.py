@@ -8,7 +8,7 @@ import ramet
 
 
 def classifier() -> keras.Model:
-    """Make a small transformer that sorts sequences of tokens into two classes."""
+    """Build a small transformer that classifies sequences of tokens."""
     tokens = keras.Input((8,), dtype="int32", name="tokens")
     x = layers.Embedding(20, 16, name="embedding")(tokens)
     attended = layers.MultiHeadAttention(2, 8, name="attention")(x, x)
@@ -19,7 +19,7 @@ def classifier() -> keras.Model:
 
 
 def train(model: keras.Model, x: np.ndarray, y: np.ndarray) -> None:
-    """Train what trains."""
+    """Train the adapter that is in use."""
     model.compile(keras.optimizers.Adam(0.02), "sparse_categorical_crossentropy")
     model.fit(x, y, epochs=15, verbose=0)
 

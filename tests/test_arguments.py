@@ -121,7 +121,7 @@ MESSAGES: list[tuple[Callable[[Any], Any], str]] = [
     ),
     (
         lambda m: ramet.run(m, np.ones((1, 4)), each=lambda *_: object()),
-        r"each returned an object for 'dense', which is no tensor; return values like",
+        r"each returned an object for 'dense', which is not a tensor; return values like",
     ),
     (lambda m: ramet.show(m, to=0), r"to must be the path of a file, got 0"),
     (lambda m: ramet.show(m, to="a\0b.svg"), r"to must be the path of a file, got 'a\\x00b.svg'"),

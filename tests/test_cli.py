@@ -174,7 +174,7 @@ def test_show(run, tmp_path):
     assert "conv1" in run("show", "model.keras")
     run("show", "model.keras", "other.keras", "--to", tmp_path / "m.html")
     assert "conv1" in (tmp_path / "m.html").read_text(encoding="utf-8")
-    assert "exists already" in run("show", "model.keras", "--to", tmp_path / "m.html", code=2)
+    assert "already exists" in run("show", "model.keras", "--to", tmp_path / "m.html", code=2)
 
 
 def test_emit(run, tmp_path):
@@ -194,7 +194,7 @@ def test_emit(run, tmp_path):
     found = run("emit", "model.keras", "--json", "--exact-names")
     assert found["names"] == "exact"
     assert 'name="conv1"' in found["code"]
-    assert "exists already" in run("emit", "model.keras", "--to", tmp_path / "model.py", code=2)
+    assert "already exists" in run("emit", "model.keras", "--to", tmp_path / "model.py", code=2)
 
 
 # --- edit ----------------------------------------------------------------------------
@@ -450,7 +450,7 @@ def test_errors_are_one_line(run, tmp_path):
     assert "No such command 'copy'" in run("copy", code=2)
     assert "--sed" in run("verify", "model.keras", "model.keras", "--sed", "1", code=2)
     exists = run("clone", "model.keras", "other.keras", code=2)
-    assert "exists already; use --force to overwrite it" in exists
+    assert "already exists; use --force to overwrite it" in exists
     suffix = run("clone", "model.keras", tmp_path / "m.h5", code=2)
     assert "suffix '.h5'; name a .keras file" in suffix
     assert "seed" in run("clone", "model.keras", tmp_path / "n.keras", "--seed", "3", code=2)

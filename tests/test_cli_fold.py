@@ -44,7 +44,7 @@ def test_a_file_is_folded(run, tmp_path):
     target = tmp_path / "folded.keras"
     text = run("model.keras", target)
     assert "'net': 1 BatchNormalization folded; 1 layer kept" in text
-    assert "is no layer with a kernel" in " ".join(text.split())
+    assert "is not a layer with a kernel" in " ".join(text.split())
     folded = load(target)
     assert ramet.verify(load("model.keras"), folded, only="outputs", rtol=1e-4)
     assert [layer.name for layer in folded.layers] == ["x", "conv", "relu", "kept", "drop"]

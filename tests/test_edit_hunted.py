@@ -465,8 +465,8 @@ def test_add_output_to_a_list_takes_no_name():
     [
         (lambda g: g.remove("d11"), "no layer 'd11'.*did you mean 'd1'"),
         (lambda g: g.rewire("d1", 0, "r2"), "cycle"),
-        (lambda g: g.insert_after("d1", layers.ReLU(name="d2")), "'d2' already"),
-        (lambda g: g.rename({"d1": "d2"}), "'d2' already"),
+        (lambda g: g.insert_after("d1", layers.ReLU(name="d2")), "already has a layer 'd2'"),
+        (lambda g: g.rename({"d1": "d2"}), "already has a layer 'd2'"),
         (lambda g: g.extract(outputs=[]), "no outputs"),
         (lambda g: g.extract(inputs="r2", outputs="d1"), "still depends on input 'x'"),
         (lambda g: g.select(kind="Conv2D").remove(), "missing_ok"),

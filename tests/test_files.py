@@ -410,7 +410,7 @@ def test_where_nothing_may_be_written(tmp_path):
     save(model, tmp_path / "m.keras")
     before = (tmp_path / "m.keras").read_bytes()
     for path, match in (
-        (tmp_path / "m.keras", "exists already; pass force=True to overwrite it"),
+        (tmp_path / "m.keras", "already exists; pass force=True to overwrite it"),
         (tmp_path / "m.h5", "name a .keras file"),
         (tmp_path / "no" / "m.keras", "no folder"),
     ):
@@ -451,5 +451,5 @@ def test_a_crash_leaves_the_old_file_and_no_half_one(tmp_path, monkeypatch):
 def test_texts_are_written_in_the_same_way(tmp_path):
     save_text("a = 1\n", tmp_path / "m.py")
     assert (tmp_path / "m.py").read_text() == "a = 1\n"
-    with pytest.raises(ramet.FileError, match="exists already; pass force=True to overwrite it"):
+    with pytest.raises(ramet.FileError, match="already exists; pass force=True to overwrite it"):
         save_text("b = 2\n", tmp_path / "m.py")

@@ -221,6 +221,7 @@ except ramet.RametError as error:
         (("tensorflow",), None, "Set the environment variable KERAS_BACKEND=jax before Keras is"),
         (("jax", "torch"), "jax", "KERAS_BACKEND=tensorflow before"),
         (("jax", "torch", "tensorflow"), "torch", "none is installed; install one of jax, tens"),
+        ((), "pytorch", "'pytorch', which is not one of jax, tensorflow, torch; installed: jax"),
     ],
 )
 def test_a_backend_that_is_not_installed_is_one_sentence(missing, backend, advice, tmp_path):

@@ -175,7 +175,7 @@ def test_what_is_found_says_who_lost_the_mask_and_who_would_use_it():
         "set supports_masking=True on 'scale' if its output has the same time steps as its input, "
         "give its class a compute_mask, or leave masked steps out by sample_weight=... in fit and "
         "evaluate (metrics use it as weighted_metrics); if sample_weight already leaves them out, "
-        "it is right as it is"
+        "no change is needed"
     )
 
 

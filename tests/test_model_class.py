@@ -162,7 +162,7 @@ def test_the_journal_says_what_becomes_of_the_optimizer():
     source = Backbone()
     source.compile("adam", "mse")
     graph = ramet.trace(source)
-    assert "is compiled as before" in str(edited(graph).journal)
+    assert "stays compiled" in str(edited(graph).journal)
     assert "not compiled: it has other outputs" in str(graph.add_output("body").journal)
     assert "is not compiled, though" in str(graph.extract(outputs="body").journal)
     other = keras.Sequential([keras.Input((3,)), layers.Dense(2, name="other")], name="other")

@@ -301,7 +301,7 @@ def test_a_proof_is_data_with_a_fingerprint():
     assert not again.matches(other)
     assert not again.matches(ramet.trace(model).configure("first", activation="relu").build())
     for text in ("[]", "{}", '{"format": 1}', "no", proof.to_json().replace("kept", "better")):
-        with pytest.raises(ramet.errors.OptionError, match=r"no proof|no JSON|must be a dict"):
+        with pytest.raises(ramet.errors.OptionError, match=r"not a proof|not JSON|must be a dict"):
             Proof.from_json(text)
 
 

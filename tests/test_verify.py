@@ -177,8 +177,8 @@ def test_the_table():
         "│ structure │ same    │ 2 layers              │",
         "│ sharing   │ same    │ 2 layers, 2 variables │",
         "│ state     │ same    │ 2 variables           │",
-        "│ outputs   │ same    │ on made-up inputs     │",
-        "│ training  │ same    │ on made-up inputs     │",
+        "│ outputs   │ same    │ on random inputs      │",
+        "│ training  │ same    │ on random inputs      │",
     ]
     text = str(ramet.verify(source, ramet.clone(source, weights="fresh", seed=1)))
     assert "state      │ different │ variable 'd/kernel' differs in 8 of 8 values" in text
@@ -231,4 +231,4 @@ def test_a_model_that_never_gives_the_same_is_not_called_different():
     report = ramet.verify(noisy, ramet.clone(noisy))
     outputs = next(check for check in report.checks if check.name == "outputs")
     assert not outputs.done
-    assert "does not give the same twice" in outputs.scope
+    assert "gives different results from call to call" in outputs.scope

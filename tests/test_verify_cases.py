@@ -295,4 +295,4 @@ def test_outputs_that_are_nan_throughout_prove_nothing():
 
     check = ramet.verify(made("l"), made("l")).check("outputs")
     assert check.verdict == "not checked"
-    assert check.scope == "both models return nothing but NaN on made-up inputs; pass inputs"
+    assert check.scope == "both models return nothing but NaN on random inputs; pass inputs"

@@ -118,6 +118,10 @@ def _imported(module: str) -> ModuleType:
         if error.name not in _BACKENDS:
             raise
         raise ExtraError(_advice(error.name)) from error
+    except ValueError as error:  # such as KERAS_BACKEND=pytorch
+        if not str(error).startswith("Unable to import backend"):
+            raise
+        raise ExtraError(_advice(str(error).rpartition(":")[2].strip())) from error
 
 
 def _advice(missing: str) -> str:
@@ -131,8 +135,9 @@ def _advice(missing: str) -> str:
             "for example with: pip install 'ramet[jax]'"
         )
     one = installed[0]
+    what = "installed" if missing in _BACKENDS else f"one of {', '.join(_BACKENDS)}"
     return (
-        f"Keras is set to run on '{missing}', which is not installed; installed: "
+        f"Keras is set to run on '{missing}', which is not {what}; installed: "
         f"{', '.join(installed)}. Set the environment variable KERAS_BACKEND={one} before Keras is "
         f'imported (or "backend": "{one}" in ~/.keras/keras.json)'
     )

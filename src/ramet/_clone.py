@@ -62,7 +62,7 @@ def clone(
         A new model of the same class.
 
     Raises:
-        ModelError: If it is not a Keras model.
+        ModelError: If the argument is not a Keras model.
         OptionError: If the value of an option is invalid.
         StateError: If there are no weights to copy or share yet, the initializer of a
             weight is unknown, or the model is being trained by another thread.
@@ -104,7 +104,7 @@ def clones(model: Any, n: int, *, weights: Weights = "copy", seed: int | None = 
         The new models, independent of one another and of the source.
 
     Raises:
-        OptionError: If `n` is not a number of copies; and whatever `clone` raises.
+        OptionError: If `n` is not a valid number of copies. `clone` may raise other errors.
 
     Examples:
         >>> ensemble = ramet.clones(model, 3, weights="fresh", seed=7)
@@ -132,7 +132,7 @@ def clone_model(
     call_function: Callable[..., Any] | None = None,
     recursive: bool = False,  # noqa: FBT001, FBT002 the signature is Keras's
 ) -> Any:
-    """Clone a model as `keras.models.clone_model` does, also where that fails.
+    """Clone a model as `keras.models.clone_model` does, even where that fails.
 
     The new model has freshly initialized weights. To copy them too, use
     `ramet.clone`.
@@ -155,7 +155,7 @@ def clone_model(
         form a chain becomes a Functional one.
 
     Raises:
-        ModelError: If it is not a Keras model.
+        ModelError: If the argument is not a Keras model.
         OptionError: If functions or inputs are passed for a model that has no
             graph, or the inputs do not fit.
         GraphError: If a new layer lacks an output that is used.

@@ -18,8 +18,8 @@ def merge(
 ) -> Graph:
     """Combine models side by side.
 
-    If two models have layers of the same name, the name of the model is put before that of
-    the layer; the journal says so. A layer that two models share stays one layer.
+    Layers that have the same name in two models are prefixed with the name of their model; the
+    journal says so. A layer that two models share stays one layer.
 
     Args:
         models: Models or graphs.
@@ -57,7 +57,7 @@ def chain(*models: Any, name: str | None = None) -> Graph:
         A graph, to edit further or to build.
 
     Raises:
-        GraphError: If a model has another number of outputs than the next has inputs.
+        GraphError: If a model has a different number of outputs than the next one has inputs.
 
     Examples:
         >>> head = keras.Sequential([keras.Input((3,)), layers.Softmax()], name="softmax")
@@ -72,6 +72,6 @@ def _graphs(models: Sequence[Any]) -> list[Graph]:
         message = f"models must be a list of models, got a {type(models).__name__}"
         raise OptionError(message)
     if not models:
-        message = "there are no models to put together; name at least one"
+        message = "there are no models to combine; pass at least one"
         raise OptionError(message)
     return [trace(model) for model in models]

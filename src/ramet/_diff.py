@@ -16,12 +16,12 @@ def diff(first: Any, second: Any, *, weights: bool = True) -> Diff:
     """Find what changed between two models.
 
     Layers are paired by their weights, by the names that the user chose and by structure, so
-    that a renamed layer is a rename, and a model that was inlined is one change. Automatic
+    that a renamed layer is listed as a rename, and an inlined model as one change. Automatic
     names such as `dense_3` do not count: two models built by the same code do not differ in
-    them. A change is listed where it begins: the layers below one with another output shape
-    are not listed again. How models are compiled, and objects that layers hold, are left to
-    `ramet.verify`. Neither model is called or changed. Takes O(calls · log calls) unless
-    the models have little in common, and reads every weight once.
+    them. A change is listed where it begins: if a layer has another output shape, the
+    layers downstream are not listed again. How models are compiled, and objects that layers
+    hold, are left to `ramet.verify`. Neither model is called or changed. Takes
+    O(calls · log calls) unless the models have little in common, and reads every weight once.
 
     Args:
         first: A model that can be traced, a Graph, or the path of a `.keras` file.

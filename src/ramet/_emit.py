@@ -40,8 +40,8 @@ def emit(model: Any, *, names: Literal["given", "exact"] = "given", check: bool 
             session; operations are always named by Keras. With `"exact"`, every name is
             written, and a helper function, which uses private attributes of Keras, renames
             operations.
-        check: Whether to run the source once and compare the model that it builds. That
-            takes the memory of a second model for a moment; differences are listed in
+        check: Whether to run the source once and compare the model that it builds. This
+            briefly takes the memory of a second model; differences are listed in
             `source.differences` and in the header. Pass `False` for models from untrusted
             files: no source is run then, and the header says that it was not checked.
 
@@ -49,7 +49,7 @@ def emit(model: Any, *, names: Literal["given", "exact"] = "given", check: bool 
         The source, a string.
 
     Raises:
-        ModelError: If it is not a model, or has no graph.
+        ModelError: If the argument is not a model, or has no graph.
         OptionError: If `names` is neither `"given"` nor `"exact"`.
         SourceError: If a layer cannot be written as source, a layer has the name that Keras
             gives to an operation (`names="exact"` allows that), or the source was checked

@@ -30,7 +30,7 @@ def masks(model: Any) -> MaskFlow:
         The flow, a list of findings: `flow.ok`, `flow.findings`, `flow.tensors`, `print(flow)`.
 
     Raises:
-        ModelError: If it is not a model, or has no graph.
+        ModelError: If the argument is not a model, or has no graph.
 
     Examples:
         >>> tokens = keras.Input((None,), dtype="int32", name="tokens")

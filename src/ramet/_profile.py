@@ -12,21 +12,21 @@ from ramet.tracing.settled import settled
 def profile(model: Any, *, batch: int = 1, time: bool = False, shapes: Any = None) -> Profile:
     """Count what a model costs, per call and in total: MACs, weights and memory.
 
-    Counted are the multiply-accumulates of convolutions, dense and recurrent layers, matrix
-    products and attention, in inference. A bias, normalization, an activation, pooling and
-    resizing count as none. FLOPs are twice the MACs. A shared layer counts its weights once
-    and its MACs per call. What has no rule, such as a layer of your own, is listed, and the
-    total is what is known at least; `ramet.profiling.counts` registers a rule.
+    The count includes the multiply-accumulates of convolutions, dense and recurrent layers,
+    matrix products and attention, at inference. Biases, normalization, activations, pooling and
+    resizing count as zero. FLOPs are twice the MACs. A shared layer counts its weights once
+    and its MACs per call. Calls without a rule, such as those of your own layers, are listed, and
+    the total is then a lower bound; `ramet.profiling.counts` registers a rule.
 
-    The model is not called, unless times are to be measured, and never changed. An edited Graph
+    The model is not called unless times are measured, and is never changed. An edited Graph
     is built first, on the weights of its model. Takes O(calls).
 
     Args:
         model: A model that can be traced, or a Graph.
         batch: How many examples are computed at once.
-        time: Whether to measure the time of each call, too: the model is run on made-up data,
-            eagerly and call by call, and the median of several runs is taken. That includes what
-            Python and the backend take per call; a compiled model is faster.
+        time: Whether to measure the time of each call as well: the model is run on generated data,
+            eagerly and call by call, and the median of several runs is taken. That includes the
+            overhead of Python and the backend; a compiled model is faster.
         shapes: Sizes of the inputs that the model leaves open, without the batch axis: a tuple
             for a model with one input, or a dict by the names of inputs.
 
@@ -34,7 +34,7 @@ def profile(model: Any, *, batch: int = 1, time: bool = False, shapes: Any = Non
         The profile: `profile.macs`, `profile.params`, `profile.calls`, `print(profile)`.
 
     Raises:
-        ModelError: If it is not a model, or has no graph.
+        ModelError: If the argument is not a model, or has no graph.
         OptionError: If `batch` is not a positive integer, or `shapes` does not fit, or times are
             to be measured and a size is not known.
         GraphError: If `shapes` names an input that does not exist.

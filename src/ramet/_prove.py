@@ -32,29 +32,29 @@ def prove(graph: Any, data: Any = None, *, rtol: float | None = None, seed: int 
     """Measure whether the edits of a graph keep their promises, edit by edit and as a whole.
 
     Builds the graph as it was before and after each edit, and calls both models on the same
-    data: in inference, and where the promise is `exact` in training too. No model is changed.
+    data: at inference, and where the promise is `exact`, in training mode too. No model is changed.
     Outputs that both have are compared: those at the same place, or for a part the tensors that
-    it was cut out of. An edit whose graph cannot be built, as a later edit repairs it, is proven
-    together with that one.
+    it was cut out of. If the graph of an edit can only be built after a later edit, both are
+    proven together.
 
     Takes one build and two to four calls per edit.
 
     Args:
         graph: The edited graph.
         data: Data to call the models with, in the structure of the source's inputs: an array, or
-            a list or dict of them. By default it is made up, with the shapes and dtypes of the
-            inputs, integers within the vocabularies that they index. An edit after which the
-            inputs are others is proven on made-up data.
+            a list or dict of them. By default it is generated, with the shapes and dtypes of the
+            inputs, and integers within the vocabularies that they index. An edit that changes the
+            inputs is proven on generated data.
         rtol: The difference that counts as rounding, relative to the largest value of an output.
             By default 1e-5 where everything is computed in float32, 1e-2 with float16, 5e-2 with
             bfloat16. `exact` always means the same bits.
-        seed: Seed of the made-up data, and of weights that an edit leaves to be initialized.
+        seed: Seed of the generated data, and of the weights that an edit initializes.
 
     Returns:
         A proof: `proof.ok`, `print(proof)`, `proof.raise_if_broken()`, `proof.to_json()`.
 
     Raises:
-        ModelError: If it is neither a graph nor a model.
+        ModelError: If the argument is neither a graph nor a model.
         GraphError: If the graph was written by hand or unpickled.
         OptionError: If an option has an invalid value, or the source cannot be called on the data.
 
@@ -102,7 +102,7 @@ class _Prover:
             with explained_failures(model, self._data):
                 self._build(source).call(Sample((self._data,), {}), training=False)
         edits = tuple(self._proven(span, source) for span in spans(self._graph, self._can_build))
-        given = "on made-up" if self._data is None else "on given"
+        given = "on generated" if self._data is None else "on given"
         seed = f", seed {shown(self._seed)}" if self._data is None else ""
         return Proof(
             name=self._graph.name,

@@ -77,12 +77,12 @@ def rewrite(
     explain: bool = False,
     missing_ok: bool = False,
 ) -> Graph | Explanation:
-    """Replace a pattern wherever it matches, also in nested models.
+    """Replace a pattern wherever it matches, in nested models too.
 
     Pattern and replacement are functions of tensors, written with Keras layers. Layers match
     if their classes and the arguments written in the pattern agree; parameters of the pattern
-    match any tensor. Every call is part of one match at most, and replacements are not
-    searched again, so rewriting terminates.
+    match any tensor. Every call is part of at most one match, and replacements are not
+    searched again, so rewriting always ends.
 
     Args:
         model: A graph or a model.
@@ -98,7 +98,7 @@ def rewrite(
         The new Graph; with `explain`, an `Explanation`.
 
     Raises:
-        GraphError: If the pattern matches nowhere, or the replacement returns another
+        GraphError: If the pattern matches nowhere, or the replacement returns a different
             number of tensors.
         OptionError: If the pattern is not a function, or fits no tensor of the graph.
 

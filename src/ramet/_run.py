@@ -59,7 +59,7 @@ def run(
         The model's outputs, or what `at` asks for, as tensors of the backend.
 
     Raises:
-        ModelError: If it is not a model, or `at` or `each` is passed and it has no graph.
+        ModelError: If the argument is not a model, or has no graph and `at` or `each` is passed.
         StateError: If the model has no weights yet.
         GraphError: If a place is not in the graph, is ambiguous, or is not computed.
         OptionError: If a place is not a name, or `each` returns something that does not fit.

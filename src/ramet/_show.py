@@ -44,7 +44,7 @@ def show(
     Args:
         model: A model that can be traced, or a Graph. In an edited Graph, a question mark
             marks what is not known before it is built.
-        other: A second one, to show what was added, removed and changed, layer by layer as
+        other: A second one, to show what was added, removed and changed, layer by layer, as
             `diff` lists it. Edited graphs are built first.
         to: The file to write: `.html` for a page; `.svg`, `.png` or `.pdf` for a picture. By
             default, a table is printed.
@@ -55,8 +55,8 @@ def show(
             column. An edited Graph is built first.
 
     Raises:
-        ModelError: If it is not a model, or has no graph.
-        OptionError: If `to` has another suffix, or `cost` cannot be shown.
+        ModelError: If the argument is not a model, or has no graph.
+        OptionError: If `to` has an unknown suffix, or `cost` cannot be shown.
         ExtraError: If a `.png` or `.pdf` is to be written and vl-convert is not installed.
         FileError: If the file cannot be written.
 

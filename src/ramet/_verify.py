@@ -51,7 +51,7 @@ def verify(  # noqa: PLR0913 each is an option of its own
             arguments, attributes, connections), `"sharing"` (which layers, variables and
             other objects are one), `"state"` (variables, also of metrics and optimizer),
             `"outputs"` and `"training"` (what a call returns, updates and adds to the loss).
-            With it, everything that an edited Graph changes counts as a difference.
+            If set, everything that an edited Graph changes counts as a difference.
         inputs: Data to call the models with, in the structure of their inputs. By default
             it is generated with the shapes and dtypes of the inputs, integers within the
             vocabularies that they index.

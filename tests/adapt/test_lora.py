@@ -370,7 +370,7 @@ def test_what_cannot_be_adapted():
 @pytest.mark.sampled
 def test_a_name_that_is_taken():
     adapted = ramet.adapt.lora(dense(), "d", rank=1, name="fr").build()
-    refused("has an adapter 'fr' already", "d", rank=1, name="fr", model=adapted)
+    refused("already has an adapter 'fr'", "d", rank=1, name="fr", model=adapted)
     with pytest.raises(ramet.errors.GraphError, match="already"):
         ramet.adapt.lora(ramet.adapt.lora(dense(), "d", rank=1), "d", rank=1)
 

@@ -108,7 +108,7 @@ def test_wrong_taps() -> None:
     refused("the student's place for 'out' must be a string, got 3", {"out": 3})
     refused("have different widths; pass project=True", {"first": "first"}, project=False)
     refused("losses must be names of losses, .* got 3", {"first": "first"}, losses=3)
-    refused("'nothing', which is no loss of Keras", {"first": "first"}, losses="nothing")
+    refused("'nothing', which is not a Keras loss", {"first": "first"}, losses="nothing")
     refused("losses has 2 items for 1 pairs", {"first": "first"}, losses=["mse", "mse"])
     refused("weights are factors of losses", {"first": "first"}, weights=[1])
     refused("weights must be a list of 1 numbers", {"out": "out"}, losses="mse", weights=[1, 2])

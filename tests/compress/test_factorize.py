@@ -205,11 +205,11 @@ def test_what_cannot_be_factorized_is_left_alone_with_the_reason() -> None:
     expected = {
         "lora": "LoRA factors; merge them into it first",
         "coarse": "is quantized",
-        "own": "is no class of Keras's own",
+        "own": "is not one of Keras's own classes",
         "bound": "have a constraint (UnitNorm)",
         "held": "is also part of another layer",
         "thin": "its factors would have 36 parameters instead of 32",
-        "batch": "is no matrix from inputs to outputs",
+        "batch": "is not a matrix from inputs to outputs",
     }
     assert {name: text in kept.get(name, "") for name, text in expected.items()} == dict.fromkeys(
         expected, True

@@ -117,7 +117,7 @@ def test_nothing_to_fold_changes_nothing() -> None:
 
 KEPT: dict[str, tuple[str, list[Any], str]] = {
     "activation": ("image", [layers.Conv2D(3, 2, activation="relu"), Norm()], "has an activation"),
-    "relu": ("image", [layers.Conv2D(3, 2), layers.ReLU(), Norm()], "is no layer with a kernel"),
+    "relu": ("image", [layers.Conv2D(3, 2), layers.ReLU(), Norm()], "is not a layer with a kernel"),
     "border": (
         "image",
         [Norm(), layers.Conv2D(3, 3, padding="same")],

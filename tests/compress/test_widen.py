@@ -164,12 +164,12 @@ REFUSED = [
     (lambda: deepen(residual()[0], "stem", []), r"no layers to add; pass a layer or a list"),
     (lambda: deepen(residual()[0], "stem", 3), r"must be a layer or a list of layers, but has 3"),
     (lambda: deepen(residual()[0], "stem", layers.ReLU()), r"got ReLU; end with a Dense layer"),
-    (lambda: deepen(residual()[0], "re_lu"), r"no layer|of which there is no identity"),
+    (lambda: deepen(residual()[0], "re_lu"), r"no layer|for which there is no identity"),
     (
         lambda: deepen(residual()[0], "stem", layers.Conv2D(4, 1, activation="sigmoid")),
         r"the last new layer '\w+' has the activation sigmoid",
     ),
-    (lambda: deepen(transformer()[0], "up"), r"Dense with gelu, of which there is no identity"),
+    (lambda: deepen(transformer()[0], "up"), r"Dense with gelu, for which there is no identity"),
 ]
 
 

@@ -108,7 +108,7 @@ def test_attributes_without_slots_are_copied_by_the_core():
         ([registry((Base, first)), registry((Base, second))], "second would never copy a Base"),
         (
             [registry(exactly=[(Base, first)]), registry(exactly=[(Base, second)])],
-            "register the more special class first",
+            "register the more specific class first",
         ),
     ],
 )

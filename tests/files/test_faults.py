@@ -161,7 +161,7 @@ def test_two_writers_of_one_file(tmp_path: Path) -> None:
             save_text(str(number) * 10000, tmp_path / "m.txt")
             outcomes.append(str(number))
         except ramet.FileError as error:
-            assert "exists already; pass force=True" in str(error)  # noqa: PT017  in a thread
+            assert "already exists; pass force=True" in str(error)  # noqa: PT017  in a thread
             outcomes.append("")
 
     threads = [threading.Thread(target=write, args=(number,)) for number in range(8)]
@@ -193,7 +193,7 @@ def test_a_file_that_appears_meanwhile_is_kept(
     if not links:
         monkeypatch.setattr(os, "link", refuse)
     monkeypatch.setattr(source, "save", slowly)
-    with pytest.raises(ramet.FileError, match="exists already; pass force=True"):
+    with pytest.raises(ramet.FileError, match="already exists; pass force=True"):
         save(source, target)
     assert target.read_text() == OLD
     assert files_in(tmp_path) == ["m.keras"]
@@ -220,7 +220,7 @@ def test_permissions_and_links_are_kept(tmp_path: Path) -> None:
     target.write_text(OLD)
     target.chmod(0o600)
     link.symlink_to(target)
-    with pytest.raises(ramet.FileError, match=r"'.*link.keras' exists already"):
+    with pytest.raises(ramet.FileError, match=r"'.*link.keras' already exists"):
         save(model(), link)
     save(model(), link, force=True)
     assert link.is_symlink()
@@ -236,7 +236,7 @@ def test_permissions_and_links_are_kept(tmp_path: Path) -> None:
 def test_links_to_what_is_not_there(tmp_path: Path) -> None:
     link = tmp_path / "link.txt"
     link.symlink_to(tmp_path / "new.txt")
-    with pytest.raises(ramet.FileError, match="exists already"):
+    with pytest.raises(ramet.FileError, match="already exists"):
         save_text("x", link)
     save_text("x", link, force=True)
     assert (tmp_path / "new.txt").read_text() == "x"

@@ -28,20 +28,20 @@ _SHOWN = 4
 def adopt(
     model: Any, *, name: str = "keras", revive: bool = False, seed: int | None = None
 ) -> Graph:
-    """Turn the adapters that Keras's `enable_lora` made into one of ramet, with the same values.
+    """Convert adapters created by Keras's `enable_lora` into a ramet adapter with the same values.
 
     Keras merges its adapters into the kernels when it saves a model, and loads it with factors that
-    are all zero: no gradient reaches them any more. Such a model is refused, unless `revive` starts
-    new ones.
+    are all zero, so that no gradient reaches them. Such a model is refused, unless `revive` starts
+    new factors.
 
     Args:
         model: A model or graph with layers on which `enable_lora` was called.
         name: The name of the adapter.
-        revive: Whether factors that are all zero start anew.
-        seed: Makes new ones reproducible.
+        revive: Whether to start new factors in place of those that are all zero.
+        seed: Makes new factors reproducible.
 
     Raises:
-        GraphError: If there are none, or one cannot be a product of two matrices.
+        GraphError: If there are no adapters, or one is not a product of two matrices.
         StateError: If factors are all zero.
 
     Examples:

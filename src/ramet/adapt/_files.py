@@ -41,19 +41,19 @@ def save(
     format: Format = "ramet",  # noqa: A002 the word that users expect
     force: bool = False,
 ) -> None:
-    """Save an adapter, and what trained besides, to a file without the base.
+    """Save an adapter, and other trained layers, to a file without the base.
 
     Args:
         model: A model with adapters.
         path: The `.safetensors` file; for PEFT's format a folder, which is created.
-        name: Which adapter; it can be left out if there is one.
+        name: Which adapter; not needed if there is only one.
         format: `"ramet"`, or `"peft"` for adapter_model.safetensors and adapter_config.json with
             the names and layouts of PEFT.
         force: Whether to overwrite.
 
     Raises:
         FileError: If the file exists, or cannot be written.
-        GraphError: If there is no such adapter, or PEFT has no form for it.
+        GraphError: If there is no such adapter, or PEFT cannot represent it.
 
     Examples:
         >>> adapted = ramet.adapt.lora(model, "head", rank=2, name="fr").build()
@@ -146,19 +146,19 @@ def load(
     check: bool = True,
     names: peft.Names = None,
 ) -> Graph:
-    """Add an adapter from a file; what trained besides gets its values, and all else is frozen.
+    """Add an adapter from a file, restore what was trained besides it, and freeze everything else.
 
     Args:
-        model: A model or graph, the base. Adapters that it has are switched off.
+        model: The base: a model or graph. Adapters that it already has are switched off.
         path: A `.safetensors` file that `save` wrote, or a folder that PEFT or `save` wrote.
         name: A name for the adapter; the one in the file by default.
-        check: Whether the kernels must be those that the adapter was trained on, bit by bit. PEFT's
-            files do not say which those were.
+        check: Whether the kernels must be those that the adapter was trained on, bit for bit.
+            PEFT's files do not record which those were.
         names: For PEFT's files, a dict or function from names of modules to paths of layers.
 
     Raises:
         FileError: If the file cannot be read, or is broken or hostile.
-        GraphError: If the adapter is of another base.
+        GraphError: If the adapter belongs to another base.
 
     Examples:
         >>> adapted = ramet.adapt.lora(model, "head", rank=2, name="fr").build()
@@ -275,7 +275,7 @@ def _layers_besides(graph: Graph, source: Path, contents: Contents) -> dict[Iden
             if record is None or shapes.get(role) != value.shape:
                 message = (
                     f"'{source}' has values for '{path}/{role}' of shape {value.shape}, which "
-                    f"graph '{graph.name}' has not; it was trained for another base"
+                    f"graph '{graph.name}' does not have; it was trained for another base"
                 )
                 raise GraphError(message)
         if record is not None:

@@ -23,7 +23,7 @@ def live_model(graph: Graph) -> Any:
 
 
 def data_for(graph: Graph, data: Any, seed: int = 0) -> Any:
-    """Return data to call a model with: what the user passes, or else made-up inputs.
+    """Return data to call a model with: what the user passes, or generated inputs.
 
     Raises:
         OptionError: If the shapes of its inputs are not known.
@@ -35,7 +35,7 @@ def data_for(graph: Graph, data: Any, seed: int = 0) -> Any:
         return data
     sample = make_sample([live_model(graph)], [graph], SIZES[0], seed)
     if sample is None:
-        message = f"no inputs can be made up for graph '{graph.name}'; pass data"
+        message = f"no inputs can be generated for graph '{graph.name}'; pass data"
         raise OptionError(message)
     return sample.args[0]
 

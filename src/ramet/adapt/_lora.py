@@ -35,14 +35,13 @@ def lora(  # noqa: PLR0913 each is another property of the adapter
 ) -> Graph:
     """Add a low-rank adapter to layers, and freeze everything else.
 
-    The kernels of the layers are read as `kernel + scale * A @ B` while the layers are called.
-    At the start B is zero, so that the new model computes the same bits as the model. The layers
-    stay what they are otherwise, and the new model is a plain Keras model, which can be saved,
-    loaded and trained further.
+    While a layer is called, its kernel reads as `kernel + scale * A @ B`. B starts at zero, so that
+    the new model computes the same bits as the old one. Otherwise the layers stay what they are,
+    and the new model is a plain Keras model that can be saved, loaded and trained further.
 
     Args:
-        model: A model or a graph. A model that has adapters gets another one; those that it has
-            are switched off.
+        model: A model or a graph. A model that already has adapters gets another one, and the
+            others are switched off.
         at: Which layers: a glob of paths (`"encoder/*"`; `**` stands for any number of steps, a
             name without `/` for the last step), a compiled regular expression, a selection of
             the graph, a list of these, or a dict of them with ranks, of which the last that
@@ -64,7 +63,7 @@ def lora(  # noqa: PLR0913 each is another property of the adapter
         A graph; `build` it to get the model.
 
     Raises:
-        GraphError: If nothing is named, or there is an adapter of that name.
+        GraphError: If `at` matches nothing, or there is already an adapter of that name.
         OptionError: If an option has an invalid value, or a rank is larger than a kernel.
 
     Examples:

@@ -44,7 +44,7 @@ def merge(
     Raises:
         GraphError: If there are no adapters, or none of that name; or if a kernel is quantized,
             without `requantize`.
-        OptionError: If `adapters` is something else.
+        OptionError: If `adapters` is of another type.
 
     Examples:
         >>> adapted = ramet.adapt.lora(model, "head", rank=2).build()
@@ -58,7 +58,7 @@ def merge(
     if rounded and not requantize:
         message = (
             f"the kernels {listed(rounded, 4)} are quantized, so that merging rounds the updates; "
-            "pass requantize=True if that is all right, or keep the adapters"
+            "pass requantize=True to accept that, or keep the adapters"
         )
         raise GraphError(message)
     weights = None if adapters is None else weights_of(adapters)
@@ -124,18 +124,18 @@ TOLERANCE = {"float64": 1e-12, "float32": 1e-5, "bfloat16": 0.05, "float16": 0.0
 
 
 def unmerge(merged_model: Any, adapted: Any) -> Graph:
-    """Give a merged model the kernels of the base back, bit by bit.
+    """Restore the kernels of the base in a merged model, bit for bit.
 
-    Subtracting an update does not restore all bits, so the kernels come from the adapted model,
-    which has them.
+    Subtracting an update does not restore all bits, so the kernels are taken from the adapted
+    model, which still has them.
 
     Args:
         merged_model: A model or graph whose adapters were merged. It may have been edited since.
         adapted: The model with adapters that was merged.
 
     Raises:
-        GraphError: If a layer that was adapted is not there.
-        StateError: If a kernel is not what merging makes of the base's, so that something would
+        GraphError: If a layer that was adapted is missing.
+        StateError: If a kernel is not the result of merging, so that later changes to it would
             be lost.
 
     Examples:

@@ -44,8 +44,8 @@ def quantize(
 ) -> Graph | Quantization:
     """Store the weights of the layers that you name with fewer bits.
 
-    Dense, EinsumDense, Embedding and ReversibleEmbedding become what Keras's own `quantize`
-    makes of them, with the same bits, names and paths. Convolutions, which Keras cannot
+    Dense, EinsumDense, Embedding and ReversibleEmbedding are quantized as by Keras's own
+    `quantize`, with the same bits, names and paths. Convolutions, which Keras cannot
     quantize, get int8 kernels that are converted to floats in each call (`Int8Conv2D`). The
     quantized weights do not train; biases and everything else do.
 

@@ -40,13 +40,13 @@ def sensitivity(
 
     Every layer with a kernel is changed by itself, the model is built on shared weights, and run
     on the data; the cost is how far its outputs are off, relative to their size (root mean
-    squares; the largest of several outputs). That takes one build and one run for each layer and
-    way. What costs much is best skipped: `skip=costs.above(0.05, "int4")`.
+    squares; the largest of several outputs). This takes one build and one run per layer and
+    way. Skip the layers that cost too much: `skip=costs.above(0.05, "int4")`.
 
     Args:
         model: A graph or a model.
-        data: A batch that the model can be called on; by default made-up inputs, on which costs
-            may be others than on yours.
+        data: A batch that the model can be called on; by default generated inputs, on which costs
+            may differ from those on your data.
         how: Ways to change a layer: a mode of `quantize`, a dtype of `cast`, or `"prune"`, which
             sets the smaller half of its kernels to zero.
         at: Which layers, as in `cast`; by default all that have a kernel.
@@ -55,8 +55,8 @@ def sensitivity(
         The costs by layer, which print as a table.
 
     Raises:
-        OptionError: If there is no such way, or the model cannot be called on the data.
-        GraphError: If `at` matches nothing, or nothing with a kernel.
+        OptionError: If `how` is unknown, or the model cannot be called on the data.
+        GraphError: If `at` matches no layer with a kernel.
 
     Examples:
         >>> costs = ramet.adapt.sensitivity(model, how=["int8", "prune"])

@@ -33,14 +33,14 @@ def taps(  # noqa: PLR0913 each is another option
 ) -> Graph:
     """Combine a teacher and a student in one model, with pairs of tensors inside them.
 
-    Both read the same inputs. The teacher, as far as it is needed, is copied at once and becomes
-    one frozen layer, `teacher`, which runs as in inference; the layers of the student keep their
+    Both use the same inputs. The part of the teacher that is needed is copied at once and becomes
+    one frozen layer, `teacher`, which runs as at inference; the layers of the student keep their
     names and weights. Where a pair differs in its last dimension, a Dense layer projects the
     student's tensor to the width of the teacher's.
 
     With `losses`, the model computes what the student computes, and the distances of the pairs
     are part of its loss: compile it with the student's own loss, and `fit` it on the student's
-    data. Without, it returns a dict for a loss of your own: `student`, and for each pair
+    data. Without `losses`, it returns a dict for a loss of your own: `student`, and for each pair
     `tap_0/teacher` and `tap_0/student`. Afterwards `ramet.trace(trained).extract(outputs=...)`,
     with the student's last layers, is the student.
 
@@ -49,7 +49,7 @@ def taps(  # noqa: PLR0913 each is another option
         student: A graph or a model with the same inputs.
         pairs: The student's tensors by those of the teacher, as places: `encoder/block_2`.
             Nested models that hold one are inlined.
-        project: Whether to project where widths differ; otherwise that is an error.
+        project: Whether to project where widths differ; if not, that is an error.
         losses: A loss for all pairs, or a list of one for each: the name of a loss, one of
             `keras.losses`, or one of `keras.distillation` such as `LogitsDistillation()`.
         weights: A factor for each of the losses; 1 by default.
@@ -60,7 +60,7 @@ def taps(  # noqa: PLR0913 each is another option
 
     Raises:
         GraphError: If a place is unknown, the inputs differ, or shapes cannot be projected.
-        OptionError: If there are no pairs, or there is not one loss and weight for each.
+        OptionError: If there are no pairs, or the losses or weights do not match them.
 
     Examples:
         >>> teacher = ramet.clone(model, weights="fresh", seed=1)

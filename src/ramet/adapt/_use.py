@@ -13,20 +13,20 @@ from ramet.tracing.options import check_model
 
 
 def use(model: Any, adapters: str | Iterable[str] | Mapping[str, float] | None) -> None:
-    """Switch the adapters of a model, in place: choose one, add several up, or turn them off.
+    """Switch the adapters of a model in place: choose one, add several up, or turn them off.
 
-    Those in use train, the others do not. What the model is compiled with stays; if other variables
-    train than before, its optimizer starts over, since it knows only those that it began with.
+    Adapters in use train; the others do not. The model stays compiled. If this changes which
+    variables train, its optimizer starts over, since it only knows those that it was built for.
 
     Args:
         model: A model with adapters. It is changed.
-        adapters: The name of one; several names, which are added up; a dict of names with
+        adapters: A name; several names, whose adapters are added up; a dict of names and
             weights; or `None` for the model without adapters.
 
     Raises:
         GraphError: If the model has no adapter of that name.
-        ModelError: If it is not a model.
-        OptionError: If `adapters` is something else.
+        ModelError: If the argument is not a model.
+        OptionError: If `adapters` is of another type.
 
     Examples:
         >>> french = ramet.adapt.lora(model, "head", rank=2, name="fr")
@@ -50,7 +50,7 @@ def weights_of(adapters: Any) -> dict[str, float]:
     """Return the weights of the adapters that a user names.
 
     Raises:
-        OptionError: If they are no names, or no finite numbers.
+        OptionError: If they are not names, or not finite numbers.
     """
     if adapters is None:
         return {}

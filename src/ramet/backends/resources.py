@@ -98,7 +98,7 @@ def _known() -> _Known | None:
 
 
 def is_plain_variable(value: Any) -> bool:
-    """Whether a value is a TensorFlow variable of which all attributes are known."""
+    """Whether a value is a TensorFlow variable all of whose attributes are known."""
     return (
         type(value).__name__ == "ResourceVariable"
         and value.__dict__.keys() <= _VARIABLE_FIELDS

@@ -88,12 +88,12 @@ class Torch(Backend):
         """Return why no parameter can be listed under a name with a dot."""
         if "." not in name:
             return None
-        return "PyTorch holds no weights under a name with a dot; choose a name without"
+        return "PyTorch cannot hold weights under a name with a dot; choose a name without one"
 
     def copy_gradients(self, model: Any, pairs: Iterable[tuple[Any, Any]]) -> None:
         """Copy the gradients of parameters that the model does not list: a step clears no others.
 
-        Keras lists them by path, so that it forgets all but one of those that share a path.
+        Keras lists them by path, so it loses all but one of those that share a path.
         """
         listed = {id(each) for _, each in self.package.nn.Module.named_parameters(model)}
         for old, new in pairs:

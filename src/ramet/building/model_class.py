@@ -3,7 +3,7 @@
 Keras saves a model whose class has a constructor of its own by the arguments of that
 constructor, and loads it by calling it. That makes the graph as it was before the edits. So
 such a model becomes one of Keras's own class, which is saved by its graph. If its class also
-decides how the model runs or trains, it stays what it is, and refuses to be saved.
+decides how the model runs or trains, it keeps its class, and refuses to be saved.
 """
 
 from dataclasses import dataclass

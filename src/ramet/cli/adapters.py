@@ -17,11 +17,11 @@ def merge_adapter(  # noqa: PLR0913 each is an option
     *,
     adapter: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Which one; by default those in use. Repeatable."),
+        typer.Option(metavar="NAME", help="Which adapter; by default those in use. Repeatable."),
     ] = None,
     load: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="An adapter file, or a folder of PEFT, to merge."),
+        typer.Option(metavar="FILE", help="An adapter file, or a PEFT folder, to merge."),
     ] = None,
     force: Force = False,
     common: Common,

@@ -75,7 +75,9 @@ def clone(  # noqa: PLR0913 each is an option
     source: File,
     target: Target,
     *,
-    weights: Annotated[Weights, typer.Option(help="Copy them, or initialize them.")] = Weights.copy,
+    weights: Annotated[
+        Weights, typer.Option(help="Copy the weights, or initialize them.")
+    ] = Weights.copy,
     seed: Annotated[int | None, typer.Option(help="Seed of fresh weights.")] = None,
     name: Annotated[str | None, typer.Option(help="Name of the new model.")] = None,
     force: Force = False,
@@ -121,8 +123,8 @@ def verify(  # noqa: PLR0913 each is an option of its own
 ) -> Answer:
     """Compare two models: structure, sharing, state, and what they compute.
 
-    Both are called on the same generated inputs. Exits with 0 if they are the same, with 1 if
-    they differ or could not be compared in everything that was asked for.
+    Both are called on the same generated inputs. Exits with 0 if they are the same, and with 1
+    if they differ or something could not be compared.
 
     Examples:
       ramet verify model.keras twin.keras
@@ -169,7 +171,7 @@ def diff(first: File, second: File, *, common: Common) -> Answer:
 def masks(file: File, *, common: Common) -> Answer:
     """Follow the masks of a model, and find where they are lost.
 
-    The model is not called. Exits with 0 if nothing was found, with 1 if something was.
+    The model is not called. Exits with 0 if there are no findings, with 1 if there are some.
 
     Examples:
       ramet masks translator.keras
@@ -198,8 +200,8 @@ def show(  # noqa: PLR0913 each is an option
 ) -> Answer:
     """Show a model, or what differs between two.
 
-    As a table in the terminal, or as a page that needs no network. A file with classes that are
-    not part of Keras is shown as far as it says what it holds; nothing of it is loaded.
+    Prints a table, or writes a page that needs no network. A file with classes that are not part
+    of Keras is shown as far as possible, without loading anything from it.
 
     Examples:
       ramet show model.keras
@@ -244,8 +246,8 @@ def emit(
     """Write a model as Python source that re-creates it, without its weights.
 
     With --trust, the source is run once to check it. Layers keep the names that were chosen for
-    them. With --exact-names, operations keep theirs too, with a helper function that uses private
-    attributes of Keras.
+    them. With --exact-names, operations keep theirs too; that takes a helper function that uses
+    private attributes of Keras.
 
     Examples:
       ramet emit model.keras

@@ -42,7 +42,10 @@ class Common:
     ] = False
     backend: Annotated[
         Backend | None,
-        typer.Option(help="Backend of Keras; by default $KERAS_BACKEND.", rich_help_panel=_PANEL),
+        typer.Option(
+            help="Backend of Keras; by default $KERAS_BACKEND, or the first installed.",
+            rich_help_panel=_PANEL,
+        ),
     ] = None
     trust: Annotated[
         bool,

@@ -48,10 +48,10 @@ def edit(  # noqa: PLR0913 each is an option
         _Edits, typer.Option(metavar="CALL[:ARGUMENT]=TENSOR", help="Replace an input of a call.")
     ] = None,
     add_output: Annotated[
-        _Edits, typer.Option(metavar="TENSOR", help="Return a tensor, too.")
+        _Edits, typer.Option(metavar="TENSOR", help="Also return a tensor.")
     ] = None,
     extract: Annotated[
-        _Edits, typer.Option(metavar="TENSOR,...", help="Keep what leads to tensors.")
+        _Edits, typer.Option(metavar="TENSOR,...", help="Keep only what leads to these tensors.")
     ] = None,
     inputs: Annotated[
         _Edits, typer.Option(metavar="KEY=VALUE,...", help="Change the input: shape, dtype, ...")
@@ -66,7 +66,7 @@ def edit(  # noqa: PLR0913 each is an option
     A layer is written as in Python, with literal arguments: it is parsed, not evaluated.
     Layers that no edit touches keep their weights. With --prove, the models before and after each
     edit are called on generated inputs; if a promise is broken, nothing is written. Exits with 1
-    if one is broken or could not be measured.
+    if a promise is broken or could not be measured.
 
     Examples:
       ramet edit a.keras b.keras --replace 'relu*=keras.layers.PReLU()'

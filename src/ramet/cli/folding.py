@@ -18,7 +18,7 @@ def fold(  # noqa: PLR0913 each is an option
     *,
     inference_only: Annotated[
         bool,
-        typer.Option("--inference-only", help="Drop layers that only act in training, too."),
+        typer.Option("--inference-only", help="Also drop layers that only act in training."),
     ] = False,
     dry_run: DryRun = False,
     force: Force = False,
@@ -26,8 +26,8 @@ def fold(  # noqa: PLR0913 each is an option
 ) -> Answer:
     """Fold batch norms and constant scales into the layers beside them.
 
-    The new model computes the same in inference, up to rounding, with fewer layers. The table
-    says what is folded into what, and what is kept and why.
+    The new model computes the same at inference, up to rounding, with fewer layers. The table
+    shows what is folded into what, and what is kept and why.
 
     Examples:
       ramet fold model.keras folded.keras

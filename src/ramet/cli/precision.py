@@ -24,7 +24,7 @@ def quantize(  # noqa: PLR0913 each is an option
     ],
     skip: Annotated[
         list[str] | None,
-        typer.Option(metavar="PATTERN", help="Layers that stay as they are, or head. Repeatable."),
+        typer.Option(metavar="PATTERN", help="Layers to leave as they are, or head. Repeatable."),
     ] = None,
     dry_run: DryRun = False,
     force: Force = False,
@@ -32,7 +32,7 @@ def quantize(  # noqa: PLR0913 each is an option
 ) -> Answer:
     """Store the weights of the layers that you name with fewer bits.
 
-    The table says how many bytes that saves, and how far each layer's results are off.
+    The table shows how many bytes this saves, and the error of each layer.
 
     Examples:
       ramet quantize model.keras small.keras --at '*=int8' --skip head
@@ -61,16 +61,16 @@ def cast(  # noqa: PLR0913 each is an option
         list[str] | None,
         typer.Option(
             metavar="PATTERN",
-            help="Layers that stay as they are, or norms, softmax, head. Repeatable.",
+            help="Layers to leave as they are, or norms, softmax, head. Repeatable.",
         ),
     ] = None,
     dry_run: DryRun = False,
     force: Force = False,
     common: Common,
 ) -> Answer:
-    """Let the layers that you name compute in another precision.
+    """Make the layers that you name compute in another precision.
 
-    The table says how many bytes that saves, and how far the outputs are off.
+    The table shows how many bytes this saves, and how much the outputs change.
 
     Examples:
       ramet cast model.keras half.keras --at '*' --dtype bfloat16 --keep norms --keep head

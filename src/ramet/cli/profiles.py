@@ -35,7 +35,7 @@ def profile(  # noqa: PLR0913 each is an option
 ) -> Answer:
     """Count what a model costs, call by call: MACs, weights, memory, and time if asked.
 
-    With a second file, the two side by side.
+    With a second file, compare the two side by side.
 
     Examples:
       ramet profile model.keras

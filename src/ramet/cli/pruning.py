@@ -16,12 +16,12 @@ def prune(  # noqa: PLR0913 each is an option
     source: File,
     target: Target = None,
     *,
-    ratio: Annotated[float | None, typer.Option(help="Part of the channels to remove.")] = None,
+    ratio: Annotated[float | None, typer.Option(help="Fraction of the channels to remove.")] = None,
     macs: Annotated[
-        float | None, typer.Option(help="Part of the multiply-accumulates that is left at most.")
+        float | None, typer.Option(help="Fraction of the multiply-accumulates to keep at most.")
     ] = None,
     params: Annotated[
-        float | None, typer.Option(help="Part of the weights that is left at most.")
+        float | None, typer.Option(help="Fraction of the weights to keep at most.")
     ] = None,
     by: Annotated[
         str, typer.Option(help="How much a channel matters: l1, l2, bn, lamp, fpgm or random.")
@@ -30,22 +30,26 @@ def prune(  # noqa: PLR0913 each is an option
         str, typer.Option(help="What is compared: local, global or isomorphic groups.")
     ] = "local",
     keep: Annotated[
-        list[str] | None, typer.Option(metavar="GLOB", help="Groups that stay. Repeatable.")
+        list[str] | None, typer.Option(metavar="GLOB", help="Groups to leave alone. Repeatable.")
     ] = None,
     only: Annotated[
-        list[str] | None, typer.Option(metavar="GLOB", help="All other groups stay. Repeatable.")
+        list[str] | None, typer.Option(metavar="GLOB", help="Prune only these groups. Repeatable.")
     ] = None,
-    round_to: Annotated[int, typer.Option(help="Groups keep a multiple of so many.")] = 1,
-    max_ratio: Annotated[float, typer.Option(help="Part that one group may lose at most.")] = 1.0,
-    steps: Annotated[int, typer.Option(help="Steps, with new scores in each.")] = 1,
+    round_to: Annotated[int, typer.Option(help="Round group sizes to a multiple of this.")] = 1,
+    max_ratio: Annotated[
+        float, typer.Option(help="Largest fraction that one group may lose.")
+    ] = 1.0,
+    steps: Annotated[
+        int, typer.Option(help="Number of steps; scores are computed anew in each.")
+    ] = 1,
     dry_run: DryRun = False,
     force: Force = False,
     common: Common,
 ) -> Answer:
-    """Remove the channels that matter least, wherever they are made and read.
+    """Remove the channels that matter least, from every layer that computes or uses them.
 
-    The table lists the groups of channels that stand or fall together. Inputs and outputs of the
-    model stay as they are.
+    The table lists the groups of channels that can only be removed together. Inputs and
+    outputs of the model stay as they are.
 
     Examples:
       ramet prune model.keras --dry-run

@@ -127,7 +127,7 @@ def _compiled(first: Any, second: Any, walk: Walk) -> Iterator[ValueDifference]:
     """Compare how two models were compiled."""
     if not (first.compiled and second.compiled):
         return  # that one of them is not is among their attributes
-    told: set[str] = set()
+    reported: set[str] = set()
     for name in _LIVE:
         yield from walk.differences(name, getattr(first, name), getattr(second, name))
     old, new = (internals.compile_arguments(model) or {} for model in (first, second))
@@ -137,12 +137,12 @@ def _compiled(first: Any, second: Any, walk: Walk) -> Iterator[ValueDifference]:
             for model, known in ((first, old), (second, new))
         ]
         for difference in walk.differences(name, *values):
-            told.add(difference.name)
+            reported.add(difference.name)
             yield difference
     optimizers = [getattr(model, "optimizer", None) for model in (first, second)]
     if type(optimizers[0]) is type(optimizers[1]) and optimizers[0] is not None:
         for difference in config_differences("optimizer", *map(_saved, optimizers)):
-            if difference.name not in told:
+            if difference.name not in reported:
                 yield difference
 
 

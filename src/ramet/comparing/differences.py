@@ -72,7 +72,7 @@ def changes(alignment: Alignment, *, weights: bool) -> list[Change]:
 
 
 def _model(alignment: Alignment) -> Iterator[Change]:
-    """Yield whether the model itself is of another class."""
+    """Yield whether the model itself has another class."""
     models = [getattr(g.origin, "model", None) for g in (alignment.first, alignment.second)]
     kinds = [type(model).__name__ for model in models]
     if None not in models and kinds[0] != kinds[1]:
@@ -183,8 +183,8 @@ class _Level:
             yield self._change("renamed", key, f"now '{new}'", *both)
         flag = self._flags.alone(node, other)
         if config or flag:
-            told = [*config, *([flag] if flag else []), *(values if config else [])]
-            yield self._change("config", key, self._in_which(told, new), *both)
+            texts = [*config, *([flag] if flag else []), *(values if config else [])]
+            yield self._change("config", key, self._in_which(texts, new), *both)
         if values and not config:
             yield self._change("weights", key, self._in_which(values, new), *both)
 
@@ -223,7 +223,7 @@ class _Level:
                 text = f"{old.dtype}{list(old.shape)} is now {new.dtype}{list(new.shape)}"
                 yield self._change("shape", a.path, text, (a, b))
             elif (old.mask is None) != (new.mask is None):
-                text = "carries a mask no longer" if new.mask is None else "now carries a mask"
+                text = "no longer carries a mask" if new.mask is None else "now carries a mask"
                 yield self._change("masks", a.path, text, (a, b))
 
     def _arguments(self, node: Node, side: int) -> Any:
@@ -240,7 +240,7 @@ class _Level:
                 if changed and all(len(text) <= _BRIEF for both in changed for text in both):
                     texts = [f"{before}, now {after}" for before, after in changed]
                     return f"is called on {'; '.join(texts)}"
-            return "is called otherwise, on the same tensors"
+            return "is called differently, on the same tensors"
         names = [", ".join(maker.path for maker, _ in node.inputs) for node in (old, new)]
         if names[0] != names[1]:
             return f"reads {names[0] or 'nothing'}, now {names[1] or 'nothing'}"
@@ -303,7 +303,7 @@ def _is_told(a: Layer | None, b: Layer | None) -> bool:
 
 
 def _is_opened(*nodes: Node) -> bool:
-    """Whether what a call reads or returns is told inside a nested model, and may be less."""
+    """Whether what a call reads or returns is reported inside a nested model, and may be less."""
     near = [*nodes, *(maker for node in nodes for maker, _ in node.inputs)]
     return any(node.alias is not None for node in near)
 

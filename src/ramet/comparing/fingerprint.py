@@ -20,7 +20,7 @@ def fingerprint(model: Any) -> str:
     Costs O(values): every weight is read.
 
     Raises:
-        ModelError: If it is no model with a graph.
+        ModelError: If it is not a model with a graph.
     """
     graph = trace(model)
     digest = hashlib.sha256()

@@ -39,31 +39,33 @@ def changed_attributes(a: Layer, b: Layer) -> Iterator[str]:
     That is their plain attributes, and the options of layers of Keras that they hold.
     """
     if a.graph is None and b.graph is None:
-        yield from _attributes("", a.origin, b.origin, is_told=True)
+        yield from _attributes("", a.origin, b.origin, is_compared=True)
 
 
-def _attributes(prefix: str, old: Any, new: Any, *, is_told: bool) -> Iterator[str]:
+def _attributes(prefix: str, old: Any, new: Any, *, is_compared: bool) -> Iterator[str]:
     """Yield what differs in two layers, and in those that they hold.
 
     Args:
         prefix: The path that leads to them.
         old: A layer.
         new: The one that it is compared with.
-        is_told: Whether their configs have been compared.
+        is_compared: Whether their configs have been compared.
     """
     if not isinstance(old, keras.Layer) or type(old) is not type(new):
         return
     if not is_of_keras(type(old)):
-        is_told = False
+        is_compared = False
         yield from _plain_attributes(prefix, old, new)
-    elif not is_told:
-        is_told = True
+    elif not is_compared:
+        is_compared = True
         a, b = (Layer(layer.name, type(layer).__name__, layer) for layer in (old, new))
         yield from changed_config(a, b, prefix)
     if internals.sublayers_of(old):
         parts = {label: part for label, _, part in labelled(new)}
         for label, _, part in labelled(old):
-            yield from _attributes(f"{prefix}{label}.", part, parts.get(label), is_told=is_told)
+            yield from _attributes(
+                f"{prefix}{label}.", part, parts.get(label), is_compared=is_compared
+            )
 
 
 def _plain_attributes(prefix: str, old: Any, new: Any) -> Iterator[str]:

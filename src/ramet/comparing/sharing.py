@@ -13,7 +13,7 @@ Member = tuple[str, tuple[Node, Node], tuple[object, object], bool]
 
 
 def split_layers(
-    alignment: Alignment, told: Callable[[Node, Node], list[str]]
+    alignment: Alignment, differ: Callable[[Node, Node], list[str]]
 ) -> Iterator[tuple[str, str, Calls]]:
     """Yield where, in words and by which calls layers are shared in one model only.
 
@@ -22,7 +22,7 @@ def split_layers(
 
     Args:
         alignment: The alignment of two models.
-        told: Says how the layers of two calls differ.
+        differ: Says how the layers of two calls differ.
     """
     for group in _groups(alignment):
         firsts, seconds = ({layers[side] for _, _, layers, _ in group} for side in (0, 1))
@@ -33,7 +33,7 @@ def split_layers(
         for prefix, (a, b), _, _ in moved:
             call = f"'{prefix}{a.path}' " if texts else ""
             # Of layers that became one, only one is what it was.
-            more = told(a, b) if len(firsts) == 1 else []
+            more = differ(a, b) if len(firsts) == 1 else []
             change = f", {'; '.join(more)}" if more else ""
             texts.append(f"{call}a call of '{a.key}', now one of '{b.key}'{change}")
         prefix, (a, _), _, _ = moved[0]

@@ -39,8 +39,8 @@ def structure_differences(pairs: Pairs, contents: Contents) -> Iterator[str]:
     yield from _names(pairs)
     consequences = _Consequences(pairs)
     for number, both in enumerate(pairs.layers):
-        told = [d for d in contents.layers.get(number, ()) if not consequences.has(both, d)]
-        yield from _layers(consequences.where(both), both, told)
+        remaining = [d for d in contents.layers.get(number, ()) if not consequences.has(both, d)]
+        yield from _layers(consequences.where(both), both, remaining)
     yield from _paths(pairs)
     for prefix, level in pairs.levels():
         yield from _Wiring(prefix, level, contents).differences()
@@ -59,7 +59,7 @@ def _graph_or_not(pairs: Pairs) -> Iterator[str]:
 
 
 class _Consequences:
-    """What follows from differences elsewhere, and is not told where it does."""
+    """What follows from differences elsewhere, and is not reported separately."""
 
     def __init__(self, pairs: Pairs) -> None:
         others = {

@@ -144,19 +144,19 @@ class Verification:
             try:
                 sample = self._made_up(size)
             except Exception as error:  # noqa: BLE001 whatever a vocabulary or shape may raise
-                problem = f"inputs cannot be made up; pass inputs ({_first_line(error)})"
+                problem = f"inputs cannot be generated; pass inputs ({_first_line(error)})"
                 continue
             if sample is None:
                 break
             results = [self._called(side, sample, training=training) for side in (0, 1)]
             errors = [each for each in results if isinstance(each, Exception)]
             if len(errors) == len(results):
-                problem = f"both models fail on made-up inputs{self._failed(0, errors[0])}"
+                problem = f"both models fail on random inputs{self._failed(0, errors[0])}"
                 continue
             if not errors and not any(map(_says_something, results)):
-                problem = "both models return nothing but NaN on made-up inputs; pass inputs"
+                problem = "both models return nothing but NaN on random inputs; pass inputs"
                 continue
-            compared = self._compared(name, results, "on made-up inputs", sample)
+            compared = self._compared(name, results, "on random inputs", sample)
             if errors:  # Perhaps only because the data is small.
                 failed = failed or compared
                 continue
@@ -165,7 +165,7 @@ class Verification:
             side = None if is_same else self._changeable(results, sample, training=training)
             if side is None:
                 return compared
-            problem = f"the {side} model does not give the same twice; pass inputs"
+            problem = f"the {side} model gives different results from call to call; pass inputs"
         return failed or Run(Check(name, (), problem, done=False))
 
     def _made_up(self, size: int) -> Sample | None:

@@ -82,7 +82,7 @@ class EditedVerification:
         return _divided(check, lines)
 
     def _unexpected(self, aspect: str, lines: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the differences that the model of the graph has not, once it is edited."""
+        """Return the differences that the unedited model of the graph does not have."""
         source = live_of(self._graph).model
         source = self._source() if source is None else source
         other = self._comparison.models[1 - self._side]

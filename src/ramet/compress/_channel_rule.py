@@ -14,15 +14,15 @@ from ramet.errors import OptionError
 def channel_rule(kind: type) -> Callable[[Rule], Rule]:
     """Register how channels flow through the layers of a class of your own.
 
-    Without a rule, the channels that such a layer is called on always stay. The rule is a
+    Without a rule, the channels of its inputs always stay. The rule is a
     function of a *site*: one call of such a layer. It returns the outputs, each a tuple of axes,
     and says with the methods of the site what the layer does:
 
-    - `site.tensor()`: the axes of what it is called on; `site.layer`: the live layer;
+    - `site.tensor()`: the axes of its input; `site.layer`: the live layer;
     - `site.make("", size)`: a new axis of channels; `site.configure(units=axis)`: a constructor
       argument that is the size of an axis;
     - `site.weight("kernel", (axis, "read"), (axis, "made"))`: what the axes of a variable are;
-    - `site.tie(axis, axis)`: axes of which the channels are one;
+    - `site.tie(axis, axis)`: axes that share their channels;
     - `site.nonzero(axis)`: the axis after a function that is not zero at zero;
     - `site.lose(axis, why)` and `site.lock(axis, why)`: removing channels is not exact, or not
       possible.
@@ -36,7 +36,7 @@ def channel_rule(kind: type) -> Callable[[Rule], Rule]:
         A decorator for the rule.
 
     Raises:
-        OptionError: If it is not a class of layers, or one of Keras's own.
+        OptionError: If `kind` is not a class of layers, or is one of Keras's own.
 
     Examples:
         >>> class Gate(layers.Layer):

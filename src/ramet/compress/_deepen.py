@@ -16,7 +16,7 @@ from ramet.tracing.trace import trace
 
 
 def deepen(model: Any, at: str, new: Any = None) -> Graph:
-    """Add layers after a tensor, so that the model computes the same and goes on learning.
+    """Add layers after a tensor, so that the model computes the same and can keep learning.
 
     Args:
         model: A model that can be traced, or a Graph.
@@ -33,7 +33,7 @@ def deepen(model: Any, at: str, new: Any = None) -> Graph:
         OptionError: If the last new layer has no kernel that can start with zeros, or there is
             no identity like the layer that computes the tensor.
         GraphError: If there is no such tensor, or what is added has another shape.
-        ModelError: If it is not a model, or has no graph.
+        ModelError: If the argument is not a model, or has no graph.
 
     Examples:
         >>> branch = [layers.Conv2D(4, 3, padding="same", activation="relu"), layers.Conv2D(4, 1)]

@@ -31,7 +31,7 @@ def factorize(
     A `Dense` or `EinsumDense` layer becomes two, by its singular values. A convolution becomes up
     to three, by a Tucker decomposition: one of size 1 that reduces the channels, one with the old
     window, strides, padding and dilation, and one of size 1 that restores the channels. The last
-    one keeps name, bias and activation. How much is kept is given in one of three ways.
+    one keeps name, bias and activation. Set how much to keep in one of three ways.
 
     A layer whose factors would have more parameters is left alone, and so are kernels with LoRA,
     quantization or constraints; `factorizable` lists them with the reasons, and the error of each
@@ -40,8 +40,8 @@ def factorize(
     Args:
         model: A graph or a model.
         at: The name or path of a layer, a glob, or a selection; by default all layers.
-        rank: How many dimensions of each kernel are kept; of a convolution, on either side.
-        energy: Which share of the sum of squares of each kernel is kept, above 0 and up to 1.
+        rank: How many dimensions of each kernel to keep; for a convolution, on either side.
+        energy: Which share of each kernel's sum of squares to keep, above 0 and up to 1.
         params: How many parameters the new model may have. The same share of each kernel is kept.
 
     Returns:

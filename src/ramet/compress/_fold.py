@@ -16,24 +16,24 @@ from ramet.tracing.trace import trace
 def fold(model: Any, *, inference_only: bool = False) -> Graph:
     """Fold batch norms and other scales and shifts into the layers beside them.
 
-    In inference, a batch norm multiplies each channel by a number and adds another. So do
+    At inference, a batch norm multiplies each channel by a number and adds another. So do
     `Rescaling`, an adapted `Normalization`, the layer scale of ConvNeXt, and `x * c` or `x + c`
     with a constant. A convolution (1D to 3D, depthwise, separable, transposed, in groups), `Dense`
     or `EinsumDense` before or after it can do the same with its kernel and bias, computed in
     float64 and cast once. Parallel convolutions of one tensor that are added up, with or without
     the tensor itself, become one. Layers that do nothing are dropped.
 
-    What would not be the same is not folded: a layer that is shared, or whose output is used
+    Nothing is folded that would change the result: a layer that is shared, or whose output is used
     elsewhere, an activation in between, a shift of a tensor that is padded with zeros, kernels
     with LoRA, quantization or constraints. `foldable` lists what stays, with the reasons.
 
-    Training differs afterwards, since a folded norm has no statistics of batches any more. A
+    Training differs afterwards, since a folded norm no longer has batch statistics. A
     folded input scale is part of the weights: `build(weights="fresh")` does not have it.
 
     Args:
         model: A graph or a model.
-        inference_only: Whether layers that only act in training are dropped, too: `Dropout` and
-            its like.
+        inference_only: Whether to drop layers that only act in training too, such as
+            `Dropout`.
 
     Returns:
         The new Graph, with one entry in its journal; the same graph if there is nothing to fold.
@@ -67,7 +67,7 @@ def fold(model: Any, *, inference_only: bool = False) -> Graph:
 def foldable(model: Any, *, inference_only: bool = False) -> Folding:
     """List what `fold` would fold into what, and what it would keep and why. Nothing is changed.
 
-    Asked of a graph that `fold` returned, it lists what was kept.
+    For a graph that `fold` returned, it lists what was kept.
 
     Args:
         model: A graph or a model.
@@ -83,7 +83,7 @@ def foldable(model: Any, *, inference_only: bool = False) -> Folding:
     Examples:
         >>> graph = ramet.trace(model).configure("conv", activation="relu")
         >>> ramet.compress.foldable(graph).kept[0].reason
-        "above, 'conv' has an activation (relu); below, 'relu' (ReLU) is no layer with a kernel"
+        "above, 'conv' has an activation (relu); below, 'relu' (ReLU) is not a layer with a kernel"
     """
     check_flag(inference_only, "inference_only")
     graph = trace(model)

@@ -1,4 +1,4 @@
-"""`groups`: which channels of which layers stand or fall together."""
+"""`groups`: which channels of which layers can only be removed together."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from ramet.results.groups import Groups
 
 
 def groups(model: Any) -> Groups:
-    """Find out which channels of which layers stand or fall together.
+    """Find out which channels of which layers can only be removed together.
 
     Nothing is executed. Costs O(calls), where the calls of a nested model count once per use.
 
@@ -16,11 +16,11 @@ def groups(model: Any) -> Groups:
         model: A model that can be traced, or a Graph.
 
     Returns:
-        The groups: `groups.free` are those of which channels can be removed, `print(groups)` is
+        The groups: `groups.free` lists those whose channels can be removed, `print(groups)` is
         a table, and `groups["conv"]` is one of them.
 
     Raises:
-        ModelError: If it is not a model, or has no graph.
+        ModelError: If the argument is not a model, or has no graph.
 
     Examples:
         >>> found = ramet.compress.groups(model)

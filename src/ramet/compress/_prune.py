@@ -51,31 +51,31 @@ def prune(  # noqa: PLR0913 each is an option of its own
     steps: int = 1,
     seed: int = 0,
 ) -> Graph:
-    """Remove the channels that matter least, wherever they are made, carried and read.
+    """Remove the channels that matter least, from every layer that computes or uses them.
 
-    Inputs and outputs of the model stay as they are. Of groups that cross each other, as heads
-    and their width, the width is pruned, unless `only` names the heads. A criterion leaves alone
-    the groups that it cannot score, as `bn` does those without batch norms.
+    Inputs and outputs of the model stay as they are. Where two groups overlap, such as attention
+    heads and their width, the width is pruned, unless `only` names the heads. A criterion leaves
+    alone the groups that it cannot score, such as those without batch norms for `bn`.
 
     Args:
         model: A model that can be traced, or a Graph.
-        ratio: The part of the channels to be removed.
-        macs: The part of the multiply-accumulates that is left at most.
-        params: The part of the weights that is left at most.
+        ratio: The fraction of the channels to remove.
+        macs: The fraction of the multiply-accumulates to keep at most.
+        params: The fraction of the weights to keep at most.
         by: How much a channel matters: the sum of magnitudes (`l1`) or squares (`l2`) of its
             weights; the scale of its batch norm (`bn`); squares relative to all larger ones
             (`lamp`); its distance to the other channels (`fpgm`); nothing (`random`); the mean
             magnitude of what it computes (`activation`); how much the loss would change to first
             order (`taylor`) or second order (`hessian`, also called `obd`).
-        scope: Whether each group loses the same part (`local`), or all of them together
+        scope: Whether each group loses the same fraction (`local`), or all of them together
             (`global`), or those of one shape together (`isomorphic`).
         keep: Names of layers or groups, or globs, that stay as they are.
         only: Names of layers or groups, or globs; all others stay as they are.
-        round_to: Groups keep a multiple of so many channels.
-        max_ratio: The largest part that a single group may lose.
+        round_to: Every group keeps a multiple of this many channels.
+        max_ratio: The largest fraction that a single group may lose.
         data: Inputs for `activation`; `(inputs, targets)` for `taylor`, `hessian` and `obd`.
         loss: The loss for these three, as for `compile`; by default that of the compiled model.
-        steps: In how many steps the channels are removed; the rest is scored again after each.
+        steps: In how many steps to remove the channels; the rest is scored again after each.
         seed: The seed for `random`.
 
     Returns:
@@ -84,7 +84,7 @@ def prune(  # noqa: PLR0913 each is an option of its own
     Raises:
         OptionError: If an option has a wrong value, a name is in no group, a criterion lacks
             its data, nothing can be removed, or a budget cannot be met.
-        ModelError: If it is not a model, or has no graph.
+        ModelError: If the argument is not a model, or has no graph.
 
     Examples:
         >>> graph = ramet.compress.prune(model, ratio=0.5)

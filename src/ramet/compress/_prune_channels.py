@@ -14,9 +14,9 @@ from ramet.graph import Graph
 
 
 def prune_channels(model: Any, channels: Mapping[str, Iterable[int]]) -> Graph:
-    """Remove channels, wherever they are made, carried and read.
+    """Remove channels, from every layer that computes or uses them.
 
-    Nothing is executed before the graph is built. The slots of an optimizer are cut alike.
+    Nothing is executed before the graph is built. Optimizer slots are cut in the same way.
 
     Args:
         model: A model that can be traced, or a Graph.
@@ -29,7 +29,7 @@ def prune_channels(model: Any, channels: Mapping[str, Iterable[int]]) -> Graph:
     Raises:
         OptionError: If a name is not that of a layer that makes channels, or of a group; if an
             index is out of range; if a channel always stays; if nothing would be left.
-        ModelError: If it is not a model, or has no graph.
+        ModelError: If the argument is not a model, or has no graph.
 
     Examples:
         >>> smaller = ramet.compress.prune_channels(model, {"conv": [0, 3]}).build()
@@ -70,7 +70,7 @@ def _found(
 def _along(
     channels: Channels, arrangement: Arrangement, name: str, numbers: set[int]
 ) -> dict[str, set[int]]:
-    """Return the channels of which all indices are among those of an axis that a layer makes."""
+    """Return the channels whose indices are all on an axis that a layer makes."""
     everywhere: dict[tuple[str, int], set[int]] = {}
     for index, atom in enumerate(arrangement.made[name].label().tolist()):
         for basic in channels.atoms.basics(atom):

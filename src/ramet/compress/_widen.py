@@ -42,7 +42,7 @@ def widen(model: Any, at: str, size: int, *, method: Method | None = None) -> Gr
             channels always stay, or a layer computes something of all channels, such as a
             softmax, that would not be the same.
         GraphError: If the channels of the group are not in one piece everywhere.
-        ModelError: If it is not a model, or has no graph.
+        ModelError: If the argument is not a model, or has no graph.
 
     Examples:
         >>> wider = ramet.compress.widen(model, "conv", 6).build()

@@ -60,7 +60,7 @@ class _Names(dict[str, Any]):
 
 
 def bind_function(copier: "Copier", function: types.FunctionType) -> Any:
-    """Return a function itself if it reaches no layer, or else one bound to the copies."""
+    """Return a function itself if it reaches no layer, otherwise one bound to the copies."""
     cells = function.__closure__ or ()
     bound = [_is_bound(cell) for cell in cells]
     if any(bound) or reaches_state(function):

@@ -108,7 +108,7 @@ class Handlers(dict[type, Handler]):
 def _refuse(cls: type, handler: Handler, base: type, earlier: Handler) -> None:
     message = (
         f"{_name(handler)} would never copy a {cls.__qualname__}: {_name(earlier)} is registered "
-        f"for {base.__qualname__} and tried before; register the more special class first"
+        f"for {base.__qualname__} and tried before; register the more specific class first"
     )
     raise TypeError(message)
 

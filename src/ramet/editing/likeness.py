@@ -156,7 +156,7 @@ def _where_they_differ(name: str, first: Any, second: Any) -> tuple[str, Any, An
 
 
 def _argument(layer: Any, facts: dict[str, Any], name: str) -> Any:
-    """Return a constructor argument from the config, or else from an attribute."""
+    """Return a constructor argument from the config or, failing that, from an attribute."""
     return facts[name] if name in facts else getattr(layer, name, _ABSENT)
 
 

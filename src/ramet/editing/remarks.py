@@ -61,7 +61,7 @@ def _of_training(graph: Graph, model: Any) -> Iterator[str]:
         elif internals.compile_arguments(model) is None:
             yield f"'{graph.name}' is not compiled: its class compiles it in its own way"
         else:
-            yield f"'{graph.name}' is compiled as before; its optimizer goes on where weights stay"
+            yield f"'{graph.name}' stays compiled; its optimizer keeps its slots where weights stay"
 
 
 def _of_saving(graph: Graph) -> Iterator[str]:

@@ -36,7 +36,7 @@ def load(
 
     The file is checked before Keras sees it: its format, the names and sizes of its members,
     and every class and function that its config names. A model that was compiled is compiled.
-    What a file does not store, such as some seeds, is the same each time it is loaded.
+    Whatever a file does not store, such as some seeds, is the same each time it is loaded.
 
     Args:
         path: The file.

@@ -47,7 +47,7 @@ def save(
 def save_text(
     text: str, path: str | Path, *, force: bool = False, sources: Sequence[str | Path] = ()
 ) -> None:
-    """Write a text atomically, as `save` does; the file may have any suffix.
+    """Write text atomically, as `save` does; the file may have any suffix.
 
     Examples:
         >>> ramet.files.save_text(ramet.emit(model), "model.py")
@@ -128,7 +128,7 @@ def _check_place(path: Path, *, force: bool, sources: Sequence[str | Path]) -> N
 
 
 def _exists(path: Path) -> FileError:
-    return FileError(f"'{path}' exists already; pass force=True to overwrite it")
+    return FileError(f"'{path}' already exists; pass force=True to overwrite it")
 
 
 def _write(path: Path, write: Callable[[Path], object], *, force: bool) -> None:

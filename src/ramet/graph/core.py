@@ -37,7 +37,7 @@ class Graph(Editable):
     but without its live layers: an unpickled graph can be read and compared, not built.
 
     Raises:
-        GraphError: If a reference leads nowhere or the calls form a cycle.
+        GraphError: If a reference points nowhere, or the calls form a cycle.
 
     Examples:
         >>> graph = ramet.trace(model)

@@ -93,7 +93,7 @@ class Ref:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Spec:
-    """What is known of a tensor before it has a value.
+    """What is known about a tensor before it has a value.
 
     Examples:
         >>> (spec,) = ramet.trace(model).calls["pool"].outputs
@@ -151,7 +151,7 @@ class _Record:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Call(_Record):
-    """One use of a layer on some arguments.
+    """One use of a layer, with its arguments.
 
     Examples:
         >>> call = ramet.trace(model).calls["norm"]
@@ -280,7 +280,7 @@ class Step(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Layer(_Record):
-    """What is called: a Keras layer, operation or nested model.
+    """A Keras layer, operation or nested model: anything that is called.
 
     Examples:
         >>> layer = ramet.trace(model).layers["conv"]
@@ -410,7 +410,7 @@ class Layer(_Record):
         return self.token, self.apart
 
     def is_record_of(self, other: "Layer") -> bool:
-        """Whether two records are of the same layer, with the same changes."""
+        """Whether two records describe the same layer, with the same changes."""
         return (
             self.identity == other.identity
             and self.changes == other.changes

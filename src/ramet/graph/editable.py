@@ -50,9 +50,9 @@ class Editable:
         where: Callable[[Any], bool] | None = None,
         missing_ok: bool = False,
     ) -> Selection:
-        """Select the layers that meet all criteria, also in nested models.
+        """Select the layers that meet all criteria, in nested models too.
 
-        Inputs are selected only by kind or by their exact name.
+        Inputs are selected only by class or by their exact name.
 
         Args:
             kind: A class of layers, its name, or a tuple of them.
@@ -66,7 +66,7 @@ class Editable:
             missing_ok: Whether an edit of an empty selection is allowed.
 
         Returns:
-            A selection, which can be combined by `&`, `|`, `-`, and edited.
+            A selection. It can be edited, and combined with `&`, `|` and `-`.
 
         Examples:
             >>> graph = ramet.trace(model)
@@ -95,9 +95,9 @@ class Editable:
                 tensors that the old layer is called on, such as `keras.ops.relu` or
                 `lambda x: x * 2`. For a selection of several layers, pass a function: every
                 place needs its own layer.
-            weights: `"fit"` takes over the old layer's weights where role, meaning and shape
-                agree, `"grow"` also the common part where shapes differ, by the meaning of
-                each axis, `"tile"` fills the rest by repetition, `"fresh"` takes over nothing.
+            weights: `"fit"` takes over the old layer's weights whose role, meaning and shape
+                agree; `"grow"` also keeps the common part where shapes differ, by the meaning of
+                each axis; `"tile"` fills the rest by repetition; `"fresh"` takes over nothing.
 
         Raises:
             GraphError: If there is no such layer, or the new one's name is taken.
@@ -126,13 +126,13 @@ class Editable:
 
         Args:
             at: The layer, or a selection.
-            weights: How its weights are taken over; see `replace`.
-            **changes: The arguments. Without any, and with `weights="grow"` for instance, the
+            weights: What happens to its weights; see `replace`.
+            **changes: The arguments. If there are none, for instance with `weights="grow"`, the
                 layer is re-created for another input shape.
 
         Raises:
             GraphError: If there is no such layer.
-            OptionError: If it has no such argument, or no config.
+            OptionError: If the layer has no such argument, or no config.
 
         Examples:
             >>> graph = ramet.trace(model).configure("head", units=5, weights="grow")
@@ -142,7 +142,7 @@ class Editable:
         return self._each(at, None, lambda g, place, _: configure_layer(g, place, changes, weights))
 
     def freeze(self, at: "str | Selection | None" = None) -> "Graph":
-        """Freeze layers: their weights, and those of all layers inside them, do not train.
+        """Freeze layers, so that their weights, and those of all layers inside them, do not train.
 
         A layer that a later edit adds is trainable.
 
@@ -150,7 +150,7 @@ class Editable:
             at: A layer, a nested model, a selection; by default all layers.
 
         Raises:
-            GraphError: If there is no such layer, or it is an operation.
+            GraphError: If there is no such layer, or it is an operation, which has no weights.
 
         Examples:
             >>> graph = ramet.trace(model).freeze().unfreeze("head")
@@ -321,7 +321,7 @@ class Editable:
         return cut.prune_unused(self._me)
 
     def add_output(self, at: "str | Ref", *, name: str | None = None) -> "Graph":
-        """Add a tensor, also one inside a nested model, to the model's outputs.
+        """Add a tensor to the model's outputs; it may be inside a nested model.
 
         Args:
             at: The tensor.
@@ -343,8 +343,8 @@ class Editable:
 
         Args:
             inputs: Tensors to start from: a name, a list, or a dict of names; by default
-                those of the model's inputs that the outputs depend on.
-            outputs: Tensors to end with, in the same way; the model's outputs by default.
+                the model inputs that the outputs depend on.
+            outputs: Tensors to end with, in the same form; the model's outputs by default.
 
         Raises:
             GraphError: If a tensor is unknown, or the outputs depend on another input.
@@ -379,9 +379,9 @@ class Editable:
         by: Literal["macs", "params", "memory"] = "macs",
         shapes: Any = None,
     ) -> "tuple[Graph, ...]":
-        """Cut the graph into stages for a pipeline: each outputs what the next one takes.
+        """Cut the graph into stages for a pipeline: the outputs of each are the inputs of the next.
 
-        What several later stages need, and the masks on it, is handed on from stage to stage.
+        Tensors that several later stages need, and their masks, are passed on from stage to stage.
         `for stage in stages: x = stage(x)` computes the same as the model. The largest stage
         costs at most a tenth more than it has to, and cuts are where few bytes cross. A layer
         that several stages call has weights of its own in each, unless the stages are built
@@ -450,7 +450,7 @@ class Editable:
         return with_one_entry_for(self._me, graph, at)
 
     def transfer_report(self, *, weights: Weights = "copy") -> "TransferReport":
-        """Report what becomes of every variable, including those that are dropped.
+        """Report what happens to every variable, including those that are dropped.
 
         Builds the graph to find out.
 

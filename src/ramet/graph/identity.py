@@ -1,6 +1,6 @@
 """Numbers that identify live layers, and outlive them.
 
-Two records with the same number are of one layer. An `id` would not do: a new layer may get the
+Two records with the same number describe one layer. An `id` would not do: a new layer may get the
 id of one that was deleted, and ids differ between processes.
 """
 

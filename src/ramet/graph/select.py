@@ -186,7 +186,7 @@ class Selection:
         if not self.paths and not self._missing_ok:
             message = (
                 f"no layer of graph '{self.graph.name}' is selected by {self.what}; pass "
-                "missing_ok=True if that is all right"
+                "missing_ok=True to allow that"
             )
             raise GraphError(message)
 

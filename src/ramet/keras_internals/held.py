@@ -55,7 +55,7 @@ def _step(key: Any) -> str:
 
 
 def _fields(layer: Any) -> dict[str, Any]:
-    """Return the attributes of a layer that are no records of Keras or a backend."""
+    """Return the attributes of a layer that are not records of Keras or a backend."""
     ignored = LAYER_RECORDS | COMPILED_FIELDS
     fields = vars(layer)
     if isinstance(layer, (keras.Model, keras.Function)):

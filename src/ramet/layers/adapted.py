@@ -96,7 +96,7 @@ def _check_kernels(layer: Any) -> None:
             if found is None or internals.unpacked_shape(*found) != target.shape:
                 message = (
                     f"adapter '{entry.name}' of layer '{layer.name}' is for a kernel "
-                    f"'{target.path}' of shape {target.shape}, which the layer has not"
+                    f"'{target.path}' of shape {target.shape}, which the layer does not have"
                 )
                 raise ValueError(message)
 

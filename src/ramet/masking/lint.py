@@ -68,7 +68,7 @@ def _unmasked(flow: Flow, unmasked: Sequence[Unmasked]) -> Iterator[Finding]:
             "weighted_metrics)"
         )
         remedy = _dropped_remedy(flow, at, passing=passing, moving="")
-        remedy += "; if sample_weight already leaves them out, it is right as it is"
+        remedy += "; if sample_weight already leaves them out, no change is needed"
         paths = tuple(dict.fromkeys((*sources, at, item.output)))
         yield Finding("dropped", paths, message, remedy)
 
@@ -194,7 +194,7 @@ def _frozen(flow: Flow, event: Event, maker: str) -> Finding:
     remedy = (
         "make the change with ramet.clone_model(model, clone_function=...) on the model that it "
         f"was made from, which lets Keras compute the masks again, or set {back} again; "
-        "if the mask was written by hand, it is right as it is"
+        "if you wrote the mask by hand, no change is needed"
     )
     return Finding("frozen", (maker, event.path), message, remedy)
 

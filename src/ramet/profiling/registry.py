@@ -84,7 +84,7 @@ def counts(*classes: type) -> Callable[[_AnyRule], _AnyRule]:
 
     The rule also holds for subclasses that do not write a `call` of their own. It receives a
     `Called`: the live layer, and the shapes of its inputs and outputs. It returns how many
-    multiply-accumulates one call takes; of layers inside, `called.inside(layer, tensor)`.
+    multiply-accumulates one call takes; for layers inside, use `called.inside(layer, tensor)`.
 
     Args:
         *classes: Classes of layers or operations.
@@ -93,7 +93,8 @@ def counts(*classes: type) -> Callable[[_AnyRule], _AnyRule]:
         A decorator, which returns the rule as it is.
 
     Raises:
-        OptionError: If something is not a class of layers or operations, or no rule.
+        OptionError: If an argument is not a class of layers or operations, or the rule is
+            not a function.
 
     Examples:
         >>> class Scores(layers.Layer):

@@ -54,7 +54,7 @@ class Casting(Listing[CastLayer]):
     left: tuple[CastLayer, ...]
     """Those that stay as they are though they were named, each with its reason."""
     difference: float
-    """How far the outputs are off, relative to their size, on the data or on made-up inputs."""
+    """How far the outputs are off, relative to their size, on the data or on generated inputs."""
 
     @property
     def ok(self) -> bool:

@@ -109,7 +109,7 @@ class Groups(Listing[Group]):
 
     @property
     def free(self) -> tuple[Group, ...]:
-        """The groups of which channels can be removed."""
+        """The groups whose channels can be removed."""
         return tuple(group for group in self.groups if group.free)
 
     @property

@@ -188,7 +188,7 @@ class Profile(Result):
         return by_path[path]
 
     def top(self, n: int = 10, *, by: str = "macs") -> tuple[CallCost, ...]:
-        """Return the most expensive calls, the dearest first. Nested models are unfolded.
+        """Return the most expensive calls in descending order. Nested models are unfolded.
 
         Args:
             n: How many.
@@ -237,7 +237,7 @@ class Profile(Result):
             other: The other profile, for the same batch size.
 
         Raises:
-            OptionError: If it is no profile, or one for another batch size.
+            OptionError: If it is not a profile, or is one for another batch size.
 
         Examples:
             >>> graph = ramet.trace(model).configure("conv", kernel_size=1, weights="fresh")

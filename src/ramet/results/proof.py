@@ -193,7 +193,7 @@ class Proof(Verdict):
         """
         check_mapping(data, "data", "the parts of a proof")
         if data.get("format") != _FORMAT:
-            message = f"this is no proof of format {_FORMAT}, as Proof.to_dict returns it"
+            message = f"this is not a proof of format {_FORMAT}, as Proof.to_dict returns it"
             raise OptionError(message)
         try:
             return cls(
@@ -205,7 +205,9 @@ class Proof(Verdict):
                 versions={_text(k): _text(v) for k, v in dict(data["versions"]).items()},
             )
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise OptionError(f"this is no proof, as Proof.to_dict returns it: {error}") from error
+            raise OptionError(
+                f"this is not a proof, as Proof.to_dict returns it: {error}"
+            ) from error
 
     @classmethod
     def from_json(cls, text: str) -> "Proof":
@@ -218,7 +220,7 @@ class Proof(Verdict):
         try:
             data = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise OptionError(f"text is no JSON: {error}") from error
+            raise OptionError(f"text is not JSON: {error}") from error
         return cls.from_dict(data)
 
 

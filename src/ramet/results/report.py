@@ -118,15 +118,15 @@ class Report(Verdict):
             return
         if self.different:
             first = [f"{c.name}: {c.differences[0]}" for c in self.checks if c.differences]
-            told = f"differ in {'; '.join(first)}; print the report to see more"
+            description = f"differ in {'; '.join(first)}; print the report to see more"
         else:
             first = [
                 f"{c.name}: {', '.join(c.not_compared) or c.scope}"
                 for c in self.checks
                 if not c.complete
             ]
-            told = f"were not compared in {'; '.join(first)}"
-        message = f"models '{self.first}' and '{self.second}' {told}"
+            description = f"were not compared in {'; '.join(first)}"
+        message = f"models '{self.first}' and '{self.second}' {description}"
         raise DifferenceError(message)
 
     @property

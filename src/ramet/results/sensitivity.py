@@ -66,7 +66,7 @@ class Sensitivity(Listing[LayerSensitivity]):
             how: One of the ways that were tried.
 
         Raises:
-            OptionError: If it was not tried, or the limit is no number.
+            OptionError: If it was not tried, or the limit is not a number.
         """
         check_word(how, "how", self.how)
         if type(limit) not in (int, float):

@@ -81,6 +81,6 @@ class View:
 
     @property
     def difference(self) -> str:
-        """`changed` if anything in it differs, or else `same`."""
+        """`changed` if anything in it differs, otherwise `same`."""
         parts = (*self.nodes, *self.edges)
         return SAME if all(part.difference == SAME for part in parts) else CHANGED

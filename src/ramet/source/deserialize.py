@@ -38,7 +38,7 @@ def deserialized(value: Any, where: str) -> Any:
     odd = _first_odd(value)
     if odd is not None:
         message = (
-            f"layer '{where}' has {odd} in its config, which is no initializer, activation or "
+            f"layer '{where}' has {odd} in its config, which is not an initializer, activation or "
             "other plain part of Keras and is not created from a config; register your own classes "
             "with keras.saving.register_keras_serializable, or copy the model with ramet.clone"
         )

@@ -1,7 +1,7 @@
 """The text of statements, in lines of limited length.
 
 The format is that of ruff and black: a bracket whose content does not fit is opened, and its
-content goes on a line of its own, or on one line per item.
+content gets a line of its own, or one line per item.
 """
 
 from collections.abc import Container, Iterable

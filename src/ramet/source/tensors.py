@@ -45,7 +45,7 @@ class Tensors:
         return self._readers[ref] > 0
 
     def is_used_once(self, ref: Ref) -> bool:
-        """Whether exactly one call uses a tensor, and it is no output of the model."""
+        """Whether exactly one call uses a tensor, and it is not an output of the model."""
         return self._readers[ref] == 1 and self._last[ref] < len(self.calls)
 
     def name(self, ref: Ref, position: int, wanted: str) -> Leaf:

@@ -247,7 +247,7 @@ def live_of(graph: Graph) -> Live:
 
 
 def traced_model(graph: Graph) -> Any:
-    """Return the model that a graph was traced from; `None` if it is no whole model.
+    """Return the model that a graph was traced from; `None` if it is not a whole model.
 
     Raises:
         GraphError: If the model has another graph since, or there are no live objects.

@@ -31,7 +31,7 @@ def trace(model: Any) -> Graph:
         The model as frozen data, with nested models inside.
 
     Raises:
-        ModelError: If it is not a model, or has no graph.
+        ModelError: If the argument is not a model, or has no graph.
 
     Examples:
         >>> graph = ramet.trace(model)

@@ -84,10 +84,10 @@ def patterns_of(at: At) -> list[Any]:
 
 
 def check_selection(graph: Graph, pattern: Any) -> None:
-    """Check that a selection is of a graph, and not empty.
+    """Check that a selection belongs to a graph, and is not empty.
 
     Raises:
-        GraphError: If it is of another graph.
+        GraphError: If it belongs to another graph.
     """
     if isinstance(pattern, Selection):
         if pattern.graph is not graph:
@@ -167,7 +167,7 @@ def check_ranks(places: list[Place], ranks: Chosen) -> None:
     """Check that kernels have updates of the ranks that a user wants.
 
     Raises:
-        OptionError: If a rank is no positive integer, or larger than its kernel.
+        OptionError: If a rank is not a positive integer, or larger than its kernel.
     """
     for place in places:
         for kernel in place.kernels:
@@ -214,8 +214,8 @@ def _check_one(place: Place, kernel: Kernel, variant: str) -> None:
     full = place.full(kernel)
     if getattr(kernel.owner, "lora_enabled", False):
         message = (
-            f"the kernel '{full}' has an adapter that Keras's enable_lora made; turn it into one "
-            "of ramet first, with ramet.adapt.adopt"
+            f"the kernel '{full}' has an adapter from Keras's enable_lora; convert it first, "
+            "with ramet.adapt.adopt"
         )
         raise GraphError(message)
     mode = getattr(kernel.owner, "quantization_mode", None)
@@ -234,7 +234,7 @@ def _check_one(place: Place, kernel: Kernel, variant: str) -> None:
         raise GraphError(message)
     if isinstance(place.live, keras.layers.SpectralNormalization):
         message = (
-            f"the kernel '{full}' is set anew whenever '{place.path}' (SpectralNormalization) "
+            f"the kernel '{full}' is recomputed whenever '{place.path}' (SpectralNormalization) "
             "trains, so no adapter can be added to it; name other layers"
         )
         raise GraphError(message)

@@ -61,7 +61,7 @@ def check_new_name(graph: Graph, name: Any) -> None:
     check_adapter_name(name)
     if name in names_in(graph):
         message = (
-            f"graph '{graph.name}' has an adapter '{name}' already; choose another name, or remove "
+            f"graph '{graph.name}' already has an adapter '{name}'; choose another name, or remove "
             "all adapters first, with ramet.adapt.remove"
         )
         raise GraphError(message)

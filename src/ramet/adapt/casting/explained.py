@@ -26,7 +26,7 @@ def explained(
         new: The graph afterwards.
         planned: The layers that change, by path.
         left: Those that cannot change, with reasons.
-        data: A batch to run the models on; `None` for made-up inputs.
+        data: A batch to run the models on; `None` for generated inputs.
     """
     batch = data_for(graph, data)
     models = live_model(graph), live_model(new)

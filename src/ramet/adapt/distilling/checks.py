@@ -31,7 +31,7 @@ def check_losses(losses: Any, count: int) -> list[Any] | None:
     """Return one loss for each pair; `None` if there are to be no losses.
 
     Raises:
-        OptionError: If something is no loss, or there are more or fewer than pairs.
+        OptionError: If something is not a loss, or there are more or fewer than pairs.
     """
     if losses is None:
         return None
@@ -51,7 +51,7 @@ def _check_loss(loss: Any) -> None:
         try:
             keras.losses.get(loss)
         except ValueError:
-            message = f"losses holds {shown(loss)}, which is no loss of Keras; try 'mse'"
+            message = f"losses holds {shown(loss)}, which is not a Keras loss; try 'mse'"
             raise OptionError(message) from None
         return
     kinds = (keras.losses.Loss, keras.distillation.DistillationLoss)
@@ -67,7 +67,7 @@ def check_weights(weights: Any, losses: Any, count: int) -> list[float]:
     """Return one factor for each loss.
 
     Raises:
-        OptionError: If they are no numbers, or there are more or fewer than pairs.
+        OptionError: If they are not numbers, or there are more or fewer than pairs.
     """
     if weights is None:
         return [1.0] * count

@@ -9,9 +9,9 @@ from keras import ops
 
 @keras.saving.register_keras_serializable("ramet")
 class TapLoss(keras.layers.Layer):
-    """Hands the outputs of a student on, and adds the distances of tapped tensors to the loss.
+    """Pass on the outputs of a student, and add the distances of tapped tensors to the loss.
 
-    `taps` creates it. It weighs nothing and is left out of the student that is extracted.
+    `taps` creates it. It has no weights, and is left out when the student is extracted.
 
     Examples:
         >>> loss = ramet.adapt.TapLoss(["mse"], [0.5], name="distance")

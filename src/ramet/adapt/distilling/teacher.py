@@ -13,8 +13,8 @@ from ramet.graph.tree import Tree, leaves, map_tree
 class Teacher(keras.layers.Layer):
     """A frozen model that runs as in inference; `taps` creates it.
 
-    Keras passes `training` on to all layers of a model, and no argument of a call can overrule
-    that: only a layer that calls the model itself can.
+    Keras passes `training` on to all layers of a model, and no call argument can override that;
+    only a layer that calls the model itself can.
 
     Examples:
         >>> teacher = ramet.adapt.Teacher(ramet.clone(model), name="teacher")

@@ -35,7 +35,7 @@ KERNELS: dict[type, tuple[str, ...]] = {
 def reason_against(layer: Layer, mode: str) -> str | None:
     """Return why a layer cannot be quantized; `None` if it can be."""
     if mode_of(layer) is not None:
-        return f"it is quantized already ({mode_of(layer)})"
+        return f"it is already quantized ({mode_of(layer)})"
     cls = type(layer.origin)
     if cls not in KERNELS and cls not in ATTENTION_CLASSES:
         return _reason_against_class(layer)

@@ -96,7 +96,7 @@ def packed(contents: Contents, kernels: Mapping[str, Kernel]) -> tuple[bytes, st
         kernels: The kernels by path.
 
     Raises:
-        GraphError: If PEFT has no form for something.
+        GraphError: If PEFT cannot represent something.
     """
     arrays: dict[str, np.ndarray] = {}
     ranks: dict[str, int] = {}
@@ -113,7 +113,7 @@ def packed(contents: Contents, kernels: Mapping[str, Kernel]) -> tuple[bytes, st
             if form is None:
                 kind = type(kernels[path].owner).__name__.removeprefix("Adapted")
                 message = (
-                    f"PEFT has no form for the kernel '{path}' ({kind}); save in ramet's format"
+                    f"PEFT cannot represent the kernel '{path}' ({kind}); save in ramet's format"
                 )
                 raise GraphError(message)
             module = module_of(path)
@@ -178,7 +178,7 @@ def unpacked(folder: Path, places: list[Place], names: Names) -> Contents:
 
     Raises:
         FileError: If the files are broken, hostile, or say what is not supported.
-        GraphError: If a module is no kernel of the graph.
+        GraphError: If a module is not a kernel of the graph.
     """
     plain = config.parse(folder / CONFIG, bytes(safetensors.content_of(folder / CONFIG)))
     _check_config(folder, plain)
@@ -187,7 +187,9 @@ def unpacked(folder: Path, places: list[Place], names: Names) -> Contents:
     for key, array in arrays.items():
         match = _ROLES.fullmatch(key.removeprefix(PREFIX))
         if match is None:
-            message = f"'{folder}' has '{config.brief(key)}', which is no factor of a LoRA adapter"
+            message = (
+                f"'{folder}' has '{config.brief(key)}', which is not a factor of a LoRA adapter"
+            )
             raise FileError(message)
         modules.setdefault(match["module"], {})[match["role"]] = array
     found: dict[str, list[tuple[Kernel, Target, str]]] = {}
@@ -275,8 +277,8 @@ def _kernel_of(
             return place, kernel
     has = listed([module_of(place.full(kernel)) for place, kernel in both], _SHOWN)
     message = (
-        f"'{folder}' has an adapter of module '{config.brief(module)}', which is no kernel of the "
-        f"graph; it has: {has}; pass names={{...}} from PEFT's names to paths"
+        f"'{folder}' has an adapter of module '{config.brief(module)}', which is not a kernel of "
+        f"the graph; it has: {has}; pass names={{...}} from PEFT's names to paths"
     )
     raise GraphError(message)
 
@@ -340,11 +342,11 @@ def _number(folder: Path, plain: dict[str, Any], key: str, patterns: str, module
         name = str(pattern).removeprefix("^").removesuffix("$").replace("\\.", ".")
         if _PLAIN.fullmatch(name) is None:
             raise FileError(
-                f"'{folder}' has a pattern that is no name: {config.brief(str(pattern))}"
+                f"'{folder}' has a pattern that is not a name: {config.brief(str(pattern))}"
             )
         if module == name or module.endswith(f".{name}"):
             value = other
             break  # PEFT takes the first that matches
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise FileError(f"'{folder}' has {key}={config.brief(str(value))}, which is no number")
+        raise FileError(f"'{folder}' has {key}={config.brief(str(value))}, which is not a number")
     return float(value)

@@ -140,7 +140,7 @@ def _is_overridden(site: Site) -> bool:
 
 
 def _unknown(site: Site) -> list[Axes]:
-    """Return outputs of which only the sizes are known."""
+    """Return outputs whose sizes alone are known."""
     class_name, name = type(site.layer).__name__, site.layer.name
     reason = f"how '{name}' ({class_name}) arranges its output is not known"
     numbers = {value for value in vars(site.layer).values() if type(value) is int}

@@ -43,7 +43,7 @@ class _Count:
 
 
 def carry_slots(old: Any, new: Any, heirs: Mapping[int, Heir], variables: list[Any]) -> str:
-    """Copy the slots of an old optimizer for variables that a new model goes on with.
+    """Copy the slots of an old optimizer for variables that a new model keeps.
 
     Args:
         old: The optimizer of the old model.

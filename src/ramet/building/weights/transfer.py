@@ -1,4 +1,4 @@
-"""Which variable of a new layer takes over the value of which old one.
+"""Pair the variables of a new layer with the old ones whose values they take over.
 
 Variables are matched by their role: the names of the attributes that lead from
 the layer to the sublayer that holds it, and the variable's own name. They have to

@@ -2,7 +2,7 @@
 
 Where only one of two graphs nests a model, and the other holds the layers of that model
 itself, the model is opened, so that its layers are paired all the same. How nodes are paired
-is told in `pairing`.
+is described in `pairing`.
 """
 
 from collections import deque
@@ -194,7 +194,7 @@ def _standing(node: Node) -> Any:
 
 
 def _unpaired_calls(nodes: tuple[Nodes, Nodes], pairs: list[tuple[Item, Item]]) -> list[set[str]]:
-    """Return the paths of calls of opened models no layer inside of which has a counterpart."""
+    """Return the paths of calls of opened models in which no layer has a counterpart."""
     closed: list[set[str]] = []
     for side in (0, 1):
         calls = [node.path for opened in nodes[side].opened.values() for node in opened]

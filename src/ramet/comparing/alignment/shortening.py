@@ -72,7 +72,7 @@ class _Search:
         return self._deep(before)
 
     def _deep(self, before: dict[int, int]) -> bool:
-        """Make several changes of which only all together save a line.
+        """Make several changes that only save a line together.
 
         What one of them costs, the next ones near it have to save: where a chain of calls is
         compared with another of the same layers, all its calls have to change places.

@@ -48,7 +48,7 @@ def _by(old: np.ndarray, new: np.ndarray) -> str:
 
 
 def _form(array: np.ndarray) -> str:
-    """Return dtype and shape, or `None` for what is no array."""
+    """Return dtype and shape, or `None` for anything but an array."""
     if array.dtype == object and array.shape == ():
         return str(array.item()) if array.item() is None else type(array.item()).__name__
     return f"{array.dtype}{list(array.shape)}"
@@ -72,13 +72,13 @@ class Tolerance:
 
     def difference(self, old: np.ndarray, new: np.ndarray) -> str:
         """Say how two arrays differ by more than is allowed, or nothing."""
-        told = array_difference(old, new, nan_is_nan=True)
+        description = array_difference(old, new, nan_is_nan=True)
         exact = not (self.rtol or self.atol)
-        if not told or exact or old.shape != new.shape or old.dtype.kind not in "fiubV":
-            return told
+        if not description or exact or old.shape != new.shape or old.dtype.kind not in "fiubV":
+            return description
         a, b = old.astype("float64"), new.astype("float64")
         allowed = self.atol + self.rtol * np.maximum(np.abs(a), np.abs(b))
         with np.errstate(invalid="ignore"):  # of infinities
             near = (np.abs(a - b) <= allowed) | (a == b) | (np.isnan(a) & np.isnan(b))
         near &= np.isfinite(a) & np.isfinite(b) | (a == b) | (np.isnan(a) & np.isnan(b))
-        return "" if near.all() else told
+        return "" if near.all() else description

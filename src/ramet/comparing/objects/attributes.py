@@ -27,7 +27,7 @@ def layer_differences(old: Any, new: Any, walk: Walk, path: str) -> Iterator[Val
 
     Attributes come first, also those that were set after construction; then constructor
     arguments that no attribute shows. Private attributes of Keras's own classes, which follow
-    from the others, are told where nothing else is.
+    from the others, are reported only where nothing else is.
 
     Args:
         old: A layer.
@@ -38,7 +38,7 @@ def layer_differences(old: Any, new: Any, walk: Walk, path: str) -> Iterator[Val
     walk.layer(old, new, path)
     fields = [internals.layer_fields(layer) for layer in (old, new)]
     names = sorted({*fields[0], *fields[1]}, key=lambda name: (_is_private(name), str(name)))
-    told: set[str] = set()
+    reported: set[str] = set()
     is_of_keras = backends.is_of_keras(type(old))
     for name in names:
         values = [each.get(name, ABSENT) for each in fields]
@@ -47,15 +47,15 @@ def layer_differences(old: Any, new: Any, walk: Walk, path: str) -> Iterator[Val
             values = [None if value is ABSENT else value for value in values]  # not noted yet
         found = walk.differences(str(name), *values)
         for difference in found:
-            if is_of_keras and _is_private(name) and told:
+            if is_of_keras and _is_private(name) and reported:
                 continue
-            told.add(difference.attribute)
+            reported.add(difference.attribute)
             yield difference
     walk.loose = False
     shown_by = {str(name).lstrip("_") for name in names}
     for difference in _config_differences(old, new, shown_by):
-        if difference.attribute not in told:
-            told.add(difference.attribute)
+        if difference.attribute not in reported:
+            reported.add(difference.attribute)
             yield difference
 
 

@@ -21,7 +21,7 @@ _SURE = (*_OTHERS, type)
 PYTHONS_OWN = (list, tuple, dict, set, frozenset)
 
 WHOLE = frozenset({"builtins", "datetime", "decimal", "fractions", "uuid", "pathlib", "re"})
-"""Modules of Python whose objects are values, told by their texts."""
+"""Modules of Python whose objects are values, compared by their text."""
 
 
 def kind_of(value: Any) -> Any:

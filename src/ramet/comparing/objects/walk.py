@@ -47,7 +47,7 @@ class ValueDifference:
 
     @property
     def attribute(self) -> str:
-        """The attribute or argument that it is of, without a leading underscore."""
+        """Its attribute or argument, without a leading underscore."""
         return self.name.rpartition(" of ")[2].partition(".")[0].lstrip("_")
 
 
@@ -154,7 +154,7 @@ class Walk:
             yield from self._parts(name, old, new, inside)
 
     def _is_alone(self, value: Any, side: int) -> bool:
-        """Whether it is told already that the other model has no such layer or variable."""
+        """Whether it was already reported that the other model has no such layer or variable."""
         return self._partners[side].get(id(value)) == set()
 
     def _are_variables(self, old: Any, new: Any) -> bool:

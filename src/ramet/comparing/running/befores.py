@@ -66,7 +66,7 @@ class Before:
 
     @property
     def models(self) -> Sequence[Built]:
-        """The models for which data is made up, the first of which it must fit."""
+        """The models for which data is generated; it must fit the first."""
         return self.built, self.after
 
     def sample(self, size: int, seed: int) -> Sample | None:

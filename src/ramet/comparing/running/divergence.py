@@ -27,7 +27,7 @@ from ramet.results.divergence import Divergence
 _BYTES = 1 << 26
 """How many bytes of outputs are kept at once."""
 _SHOWN = 3
-"""How many reasons of a kind are told."""
+"""How many reasons of each kind are listed."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Comparison:
     """Calls of one of the models that may return something else."""
     edited: int = 1
     """Which of them that is."""
-    told: str = ""
+    description: str = ""
     """How their outputs differ, in words."""
 
 
@@ -85,15 +85,15 @@ def _of_the_model(comparison: Comparison) -> Divergence | None:
         for difference in read(comparison.pairs).layers[0]
         if difference.attribute != "output_names"
     ]
-    if not (reasons and comparison.told):
+    if not (reasons and comparison.description):
         return None
-    told = f"calls layers that return the same: {comparison.told}"
-    return Divergence(whole.old.name, told, "structure", ", ".join(reasons[:_SHOWN]))
+    description = f"calls layers that return the same: {comparison.description}"
+    return Divergence(whole.old.name, description, "structure", ", ".join(reasons[:_SHOWN]))
 
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """One event of either model, and the layers that it is of."""
+    """One event of either model, and its layers."""
 
     old: str
     """The path of the first model's."""
@@ -182,15 +182,15 @@ class _Walk:
         for (a, one), (b, two) in zip(*ends, strict=False):
             signs = [tap.signs.get((n.path, 0)) for tap, n in zip(self._taps, (a, b), strict=True)]
             if partners.get(id(a)) is b and one != two:
-                told = f"returns output {one} where the second model returns output {two}"
-                return Divergence(a.path, told, "structure", "the models have other outputs")
+                description = f"returns output {one} where the second model returns output {two}"
+                return Divergence(a.path, description, "structure", "the models have other outputs")
             if partners.get(id(a)) is b or signs[0] == signs[1]:
                 continue
             alone = self._alone_at(0, level, [a], "") or self._alone_at(1, level, [b], "")
             if alone is not None:
                 return alone
-            told = f"is returned where the second model returns '{b.path}'"
-            return Divergence(a.path, told, "structure", "the models have other outputs")
+            description = f"is returned where the second model returns '{b.path}'"
+            return Divergence(a.path, description, "structure", "the models have other outputs")
         return None
 
     def _around(self, step: _Step, difference: str) -> Divergence:
@@ -244,10 +244,10 @@ class _Walk:
             return ""
         if len(old.outputs) != len(new.outputs):
             return f"returns {len(old.outputs)} and {len(new.outputs)} tensors"
-        told = (
+        description = (
             self._comparison.differs(a, b) for a, b in zip(old.outputs, new.outputs, strict=True)
         )
-        return next(filter(None, told), "")
+        return next(filter(None, description), "")
 
     def _failure(self, errors: list[Exception | None]) -> Divergence | None:
         """Name the call in which one of the models fails."""
@@ -259,14 +259,16 @@ class _Walk:
         if side:
             path = next((step.old for step in self._steps.values() if step.new == path), path)
         error: Any = errors[side]
-        told = f"fails in the {SIDES[side]} model: {internals.reason_of(error)}"
+        description = f"fails in the {SIDES[side]} model: {internals.reason_of(error)}"
         if path not in self._steps:
-            return Divergence(path, told, "unknown", failure(error, {}).lstrip(": "))
-        return self._explained((path, number), told, None, None)
+            return Divergence(path, description, "unknown", failure(error, {}).lstrip(": "))
+        return self._explained((path, number), description, None, None)
 
     # --- why -------------------------------------------------------------------------
 
-    def _explained(self, event: Event, told: str, old: Seen | None, new: Seen | None) -> Divergence:
+    def _explained(
+        self, event: Event, description: str, old: Seen | None, new: Seen | None
+    ) -> Divergence:
         step = self._steps[event[0]]
         alone = self._alone_above(step)
         if alone is not None and (old is None or new is None or self._arguments(step, old, new)):
@@ -275,10 +277,10 @@ class _Walk:
         for cause, detail in self._reasons(step, old, new):
             by_cause.setdefault(cause, []).append(detail)
         if not by_cause:
-            return Divergence(step.old, told, "unknown", "layers and arguments are the same")
+            return Divergence(step.old, description, "unknown", "layers and arguments are the same")
         cause, details = next(iter(by_cause.items()))
         more = f" and {len(details) - _SHOWN} more" if len(details) > _SHOWN else ""
-        return Divergence(step.old, told, cause, ", ".join(details[:_SHOWN]) + more)
+        return Divergence(step.old, description, cause, ", ".join(details[:_SHOWN]) + more)
 
     def _reasons(
         self, step: _Step, old: Seen | None, new: Seen | None
@@ -399,8 +401,8 @@ class _Walk:
                 waiting += [maker for maker, _ in node.inputs]
         if alone is None or alone.layer is None:
             return None
-        told = f"is in the {SIDES[side]} model only"
-        return Divergence(prefix + alone.path, told, "structure", f"a {alone.layer.kind}")
+        description = f"is in the {SIDES[side]} model only"
+        return Divergence(prefix + alone.path, description, "structure", f"a {alone.layer.kind}")
 
 
 def _operation(node: Node) -> Any:

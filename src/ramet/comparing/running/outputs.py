@@ -293,8 +293,10 @@ def _loss_differences(
         if len(losses[0]) != len(losses[1]):
             text = f"{both.where} adds {len(losses[0])} and {len(losses[1])} terms to the loss"
             yield RunDifference(text, owners=(both.path, both.other))
-        elif told := next(filter(None, map(differs, *losses)), ""):
-            yield RunDifference(f"the loss of {both.where} {told}", owners=(both.path, both.other))
+        elif description := next(filter(None, map(differs, *losses)), ""):
+            yield RunDifference(
+                f"the loss of {both.where} {description}", owners=(both.path, both.other)
+            )
     for side, (places, known) in enumerate(
         zip(pairs.alone, (first.losses, second.losses), strict=True)
     ):
@@ -321,10 +323,12 @@ def failure(error: Exception, paths: dict[int, str]) -> str:
         paths: The paths of the layers, by their ids.
     """
     text = internals.reason_of(error)
-    told = f"{type(error).__name__}: {cut(text)}" if str(error).strip() else type(error).__name__
+    description = (
+        f"{type(error).__name__}: {cut(text)}" if str(error).strip() else type(error).__name__
+    )
     trace_, path = error.__traceback__, None
     while trace_ is not None:
         layer = trace_.tb_frame.f_locals.get("self")
         path = paths.get(id(layer)) or path
         trace_ = trace_.tb_next
-    return f" in layer '{path}': {told}" if path else f": {told}"
+    return f" in layer '{path}': {description}" if path else f": {description}"

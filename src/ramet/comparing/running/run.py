@@ -94,7 +94,7 @@ class Tapped(abc.ABC):
 
     @abc.abstractmethod
     def seen(self, path: str, graph: Graph, call: Call, outputs: Any) -> Any:
-        """Sees the outputs of a call, and returns those to go on with."""
+        """See the outputs of a call, and return those to continue with."""
 
     def run(self, data: Any, *, training: bool) -> Any:
         """Calls the model and returns its outputs."""
@@ -201,7 +201,7 @@ def _replaced(path: str, old: Any, new: Any) -> Any:
         value = keras.ops.copy(keras.ops.convert_to_tensor(new, dtype=old.dtype))
     except Exception as error:
         message = (
-            f"each returned {shown(new)} for '{path}', which is no tensor; return values like "
+            f"each returned {shown(new)} for '{path}', which is not a tensor; return values like "
             "those that were passed in, or None to keep them"
         )
         raise OptionError(message) from error

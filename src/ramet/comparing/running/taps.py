@@ -79,7 +79,7 @@ class Tap:
 
     @contextlib.contextmanager
     def _tapped_parts(self) -> Generator[None]:
-        """Let layers that are no calls of a graph tell when they are called."""
+        """Make layers that are not called by a graph report when they are called."""
         plain = [(vars(layer), vars(layer).get("call")) for _, layer in self._parts.values()]
         for path, layer in self._parts.values():
             # Past `__setattr__`, by which layers and backends track what they are given.
@@ -147,7 +147,7 @@ def _sign(arrays: list[np.ndarray]) -> Sign:
 
 
 class _GraphTap(Tapped):
-    """Tells a `Tap` of every call of a graph."""
+    """Report every call of a graph to a `Tap`."""
 
     def __init__(self, tap: Tap, graph: Graph) -> None:
         super().__init__(graph)

@@ -68,7 +68,7 @@ class Trials:
             try:
                 sample = self._before.sample(size, seed)
             except Exception as error:  # noqa: BLE001 whatever a vocabulary or shape may raise
-                problem = f"inputs cannot be made up ({_first_line(error)})"
+                problem = f"inputs cannot be generated ({_first_line(error)})"
                 continue
             if sample is None:
                 break
@@ -133,7 +133,9 @@ class Trials:
             return "" if found.same or (found.relative <= allowed and allowed) else found.text
 
         with internals.room_for(self._before.built.model, self.after.model):
-            comparison = Comparison(self._pairs(), trial.sample, training, differs, told=trial.text)
+            comparison = Comparison(
+                self._pairs(), trial.sample, training, differs, description=trial.text
+            )
             return first_divergence(comparison)
 
     def _pairs(self) -> Pairs:

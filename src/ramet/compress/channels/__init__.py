@@ -1,1 +1,1 @@
-"""Which channels of which layers stand or fall together, and layers with other channels."""
+"""Which channels of which layers can only be removed together, and layers with other channels."""

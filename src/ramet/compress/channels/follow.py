@@ -57,7 +57,7 @@ def follow(model: Any) -> Channels:
     built first, on the weights of its model, because its shapes are not known before.
 
     Raises:
-        ModelError: If it is not a model, or has no graph.
+        ModelError: If the argument is not a model, or has no graph.
     """
     graph = trace(model)
     with internals.room_for(graph):

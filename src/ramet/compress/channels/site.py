@@ -63,7 +63,7 @@ def axis_of(labels: Labels, leaks: Labels | None = None) -> Axis:
 
 
 def fixed(shape: Iterable[int | None]) -> Tensor:
-    """Return a tensor of which all axes always stay."""
+    """Return a tensor all of whose axes always stay."""
     return tuple(map(Axis, shape))
 
 

@@ -73,7 +73,7 @@ def _einsum(layer: Any, _: int) -> Factorable | str:
     rows = [letter for letter in kernel if letter in source and letter not in result]
     columns = [letter for letter in kernel if letter in result and letter not in source]
     if not rows or not columns or len(rows) + len(columns) < len(kernel):
-        return f"the kernel of '{layer.equation}' is no matrix from inputs to outputs"
+        return f"the kernel of '{layer.equation}' is not a matrix from inputs to outputs"
     sizes = dict(zip(kernel, layer.kernel.shape, strict=True))
     free = next(letter for letter in "rzyxwvutsqponmlkjihgfedcba" if letter not in layer.equation)
     middle = "".join(letter for letter in source if letter not in rows) + free

@@ -121,7 +121,7 @@ def _candidate(graph: Graph, uses: Uses, path: str, layer: Layer) -> Candidate:
     live = layer.origin
     found = Candidate(path, layer)
     if not is_of_keras(type(live)):
-        return replace(found, reason=f"{layer.kind} is no class of Keras's own")
+        return replace(found, reason=f"{layer.kind} is not one of Keras's own classes")
     reason = uses.why_held(layer) or why_fixed(layer, live) or _why_called(graph, layer)
     if reason is not None:
         return replace(found, reason=reason)

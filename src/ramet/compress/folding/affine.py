@@ -174,7 +174,7 @@ def _of_operation(place: Place, read: _Read) -> Affine | str | None:
         return None
     number = _number(constants[0])
     if number is None:
-        return "it computes with a value that is no plain number"
+        return "it computes with a value that is not a plain number"
     first = not isinstance(items[0], Ref)
     if first and "ivide" in place.layer.kind:
         return "it divides by the tensor"

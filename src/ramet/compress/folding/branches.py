@@ -223,7 +223,7 @@ def _start(
             size_of = length()
             total = max((-(-size_of // stride) - 1) * stride + reach + 1 - size_of, 0)
         if (total // 2) % dilation:
-            raise Kept("the padding is no multiple of the dilation")
+            raise Kept("the padding is not a multiple of the dilation")
         starts.append(total // 2 // dilation)
     return tuple(starts)
 

@@ -159,7 +159,7 @@ def above(site: Site, call: Call, affine: Affine) -> list[tuple[Ref, Affine]]:
             return [(refs[0], affine), *((ref, affine.without_shift()) for ref in refs[1:])]
         if layer.kind == "Concatenate":
             return _joined(site, call, refs, affine)
-    raise Kept(f"'{layer.name}' ({layer.kind}) is no layer with a kernel")
+    raise Kept(f"'{layer.name}' ({layer.kind}) is not a layer with a kernel")
 
 
 def _joined(site: Site, call: Call, refs: list[Ref], affine: Affine) -> list[tuple[Ref, Affine]]:
@@ -195,7 +195,7 @@ def below(site: Site, call: Call, affine: Affine) -> Affine:
                 return _flattened(place, affine)
             if layer.kind.startswith("GlobalAveragePooling"):
                 return _pooled(place, affine)
-    raise Kept(f"'{layer.name}' ({layer.kind}) is no layer with a kernel")
+    raise Kept(f"'{layer.name}' ({layer.kind}) is not a layer with a kernel")
 
 
 def _flattened(place: Place, affine: Affine) -> Affine:

@@ -59,7 +59,7 @@ class Uses:
         return self.why_held(layer)
 
     def why_held(self, layer: Layer) -> str | None:
-        """Return why a part of the model that is no call of a layer would change with it."""
+        """Return why a part of the model that is not a call of a layer would change with it."""
         if id(layer.origin) in self._inside:
             return f"'{layer.name}' is also part of another layer"
         if any(self._owners[id(each)] > 1 for each in internals.own_variables(layer.origin)):

@@ -1,4 +1,4 @@
-"""Which channels of which groups are removed."""
+"""Decide which channels of which groups are removed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -14,7 +14,7 @@ _REPEATABLE = ("linear", "relu")
 
 
 def with_zeros_at_the_end(layers: Sequence[Any]) -> list[Any]:
-    """Return copies of layers, of which the last one starts with a kernel of zeros.
+    """Return copies of layers, the last of which starts with a kernel of zeros.
 
     Raises:
         OptionError: If it has no kernel that can.
@@ -50,7 +50,7 @@ def identity_like(layer: Any, at: str) -> Any:
     if not known or name not in _REPEATABLE:
         kind = f"{type(layer).__name__} with {name}" if known else type(layer).__name__
         message = (
-            f"'{at}' is a {kind}, of which there is no identity; pass the layers to be added, such "
+            f"'{at}' is a {kind}, for which there is no identity; pass the layers to add, such "
             "as new=[layers.Dense(64, activation='relu'), layers.Dense(8)]"
         )
         raise OptionError(message)

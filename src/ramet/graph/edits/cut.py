@@ -148,7 +148,7 @@ def _cut(graph: "Graph", draft: Draft, inputs: Tree, *, by_name: bool) -> dict[R
             continue
         if key in taken:
             message = (
-                f"the part of graph '{graph.name}' has a layer '{key}' already, so an input cannot "
+                f"the part of graph '{graph.name}' already has a layer '{key}', so an input cannot "
                 "have that name; choose another key"
             )
             raise GraphError(message)
@@ -254,7 +254,7 @@ def add_output(graph: "Graph", place: "str | Ref", name: str | None) -> "Graph":
     if isinstance(before, dict):
         key, known = name or ref.call, cast("dict[str, Any]", before)
         if key in known:
-            message = f"graph '{graph.name}' has an output '{key}' already; choose another name"
+            message = f"graph '{graph.name}' already has an output '{key}'; choose another name"
             raise GraphError(message)
         outputs = {**known, key: ref}
     elif isinstance(before, (list, tuple)):
@@ -367,7 +367,7 @@ def _add_input(graph: "Graph", draft: Draft, name: str, layer: Layer, call: Call
     is_unnamed = layer.name.startswith(("keras_tensor", "input_layer"))
     label = name if is_unnamed else layer.name
     if label in (draft.calls.keys() | draft.layers.keys()) - {name}:
-        message = f"graph '{graph.name}' has a layer '{label}' already; rename the new input"
+        message = f"graph '{graph.name}' already has a layer '{label}'; rename the new input"
         raise GraphError(message)
     specs = tuple(dataclasses.replace(s, name=label) for s in call.outputs)
     new = f"{label}{_NEW}"

@@ -88,7 +88,7 @@ class Draft:
         if name in taken:
             if not is_automatic(name, layer.kind):
                 message = (
-                    f"graph '{self._graph.name}' has a layer '{name}' already; give the new "
+                    f"graph '{self._graph.name}' already has a layer '{name}'; give the new "
                     f"{layer.kind} another name"
                 )
                 raise GraphError(message)

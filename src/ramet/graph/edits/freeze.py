@@ -26,7 +26,7 @@ def set_trainable(graph: "Graph", at: "str | Selection | None", *, trainable: bo
         trainable: The flag.
 
     Raises:
-        GraphError: If there is no such layer, or it is an operation.
+        GraphError: If there is no such layer, or it is an operation, which has no weights.
     """
     verb = "unfreeze" if trainable else "freeze"
     if isinstance(at, str):

@@ -48,8 +48,8 @@ def insert_on(
     places = argument_places(call)
     if argument is None and len(places) != 1:
         message = (
-            f"call '{path}' takes {len(places)} tensors; say with insert_on which one the new "
-            "layer stands before"
+            f"call '{path}' takes {len(places)} tensors; use insert_on to say which one gets "
+            "the new layer"
         )
         raise GraphError(message)
     at = find_argument(call, 0 if argument is None else argument, path)

@@ -71,7 +71,7 @@ def _with_names(graph: "Graph", names: dict[str, str], edit: Edit) -> "Graph":
     for key, new in names.items():
         if counts[new] > 1 or (new in graph.layers and new not in names):
             message = (
-                f"graph '{graph.name}' has a layer '{new}' already; choose another for '{key}'"
+                f"graph '{graph.name}' already has a layer '{new}'; choose another for '{key}'"
             )
             raise GraphError(message)
     draft = Draft(graph, edit)

@@ -112,7 +112,7 @@ def input_layer(site: Site) -> Sequence[Tensor]:
 
 @rule("Cumsum", "Cumprod")
 def cumulative(site: Site) -> Sequence[Tensor] | None:
-    """Sums along an axis, of which no part can be removed."""
+    """Sums along an axis, no part of which can be removed."""
     seen, along = site.tensor(), site.layer.axis
     if along is None:
         return None

@@ -112,7 +112,7 @@ def rnn(site: Site) -> Sequence[Tensor] | None:
 
 @rule("Bidirectional")
 def bidirectional(site: Site) -> Sequence[Tensor] | None:
-    """Two layers, of which the units of one number are one."""
+    """Two layers whose units of the same number belong together."""
     layer = site.layer
     reads = {"sequences": site.tensor()}
     if "initial_state" in site.reads:
