@@ -414,6 +414,21 @@ def test_a_compiled_model_trains_clones_and_is_saved(tmp_path: Any) -> None:
     assert graph.build(weights="fresh", seed=1).get_layer("conv").use_bias
 
 
+def test_what_is_trained_afterwards_changes_no_other_model() -> None:
+    model = compiled()
+    graph = fold(model)
+    trained_one, other = graph.build(), graph.build()
+    before = [[np.copy(v) for v in each.get_weights()] for each in (model, other)]
+    start = [np.copy(value) for value in trained_one.get_weights()]
+    trained_one.compile("sgd", "mse")
+    trained_one.fit(data(model, 4)[0], np.ones((4, 2)), verbose=0)
+    changed = zip(start, trained_one.get_weights(), strict=True)
+    assert any((old != new).any() for old, new in changed)
+    for each, weights in zip((model, other), before, strict=True):
+        for old, new in zip(weights, each.get_weights(), strict=True):
+            assert (old == new).all()
+
+
 def test_folding_after_other_edits() -> None:
     model = compiled()
     graph = ramet.trace(model).rename({"conv": "stem"}).configure("head", activation="linear")

@@ -121,6 +121,7 @@ def specimens() -> dict[str, object]:
         "Optimizer": optimizer,
         "RandomInitializer": keras.initializers.RandomNormal(),
         "SeedGenerator": keras.random.SeedGenerator(1),
+        "SymbolicArguments": dense._inbound_nodes[0].arguments,
         "ShapedLayer": layers.Dense(1, input_shape=(2,)),
         "Sequential": keras.Sequential([keras.Input((2,)), layers.Dense(2)]),
         "UnbuiltLayer.build": layers.Layer().build,

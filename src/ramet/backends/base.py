@@ -106,6 +106,21 @@ class Backend:
 
         return keras.ops.convert_to_numpy(value.todense() if hasattr(value, "todense") else value)
 
+    def readable(self, value: Any) -> Any:
+        """Return the values of a tensor in its own memory if possible, only to be read."""
+        return self.to_numpy(value)
+
+    def assign(self, variable: Any, array: np.ndarray) -> None:
+        """Assign an array to a Keras variable, which takes over its memory if possible."""
+        variable.assign(array)
+
+    def stand_in(self, value: Any) -> Any:
+        """Return what stands for the value of a new variable until one is assigned.
+
+        It is like the value of another variable; what it contains is of no interest.
+        """
+        return self.copy_for(type(value))(value)
+
     def is_deleted(self, variable: Any) -> bool:
         """Whether the array of a variable no longer exists."""
         del variable

@@ -55,6 +55,19 @@ class Jax(Backend):
             value = self.package.random.key_data(value)
         return super().to_numpy(value)
 
+    def readable(self, value: Any) -> Any:
+        """Return the values of an array on the host in their own memory."""
+        plain = is_jax_array(type(value)) and value.dtype.kind in "fiub"
+        return np.asarray(value) if plain else self.to_numpy(value)
+
+    def assign(self, variable: Any, array: np.ndarray) -> None:
+        """Assign an array; its memory is taken over if it is aligned."""
+        variable.assign(self.package.device_put(array, may_alias=True))
+
+    def stand_in(self, value: Any) -> Any:
+        """Return the array itself, which is immutable."""
+        return value if is_jax_array(type(value)) else super().stand_in(value)
+
     def is_deleted(self, variable: Any) -> bool:
         """Whether the array of a variable was deleted, or donated to a computation."""
         value = variable.value

@@ -17,14 +17,14 @@ LARGE = 1 << 22
 """From how many bytes on large pages pay off; the limit is also NumPy's."""
 
 
-_ALIGNMENT = 64
-"""JAX uses memory in place if its address is a multiple of this; otherwise it copies it."""
+ALIGNMENT = 64
+"""JAX and TensorFlow use memory in place if its address is a multiple of this, and copy other."""
 
 
 def aligned_like(array: np.ndarray) -> np.ndarray:
-    """Return an empty array of the same shape and dtype in memory that JAX can use in place."""
-    memory = np.empty(array.nbytes + _ALIGNMENT, np.uint8)
-    start = -memory.ctypes.data % _ALIGNMENT
+    """Return an empty array of the same shape and dtype in memory that backends can use."""
+    memory = np.empty(array.nbytes + ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % ALIGNMENT
     return memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
 
 

@@ -235,6 +235,16 @@ def _copy_tensor(tensorflow: Any, tensor: Any) -> Any:
         return tensorflow.constant(tensor.numpy(), dtype=tensor.dtype)
 
 
+def stand_in(value: Any) -> Any:
+    """Return a plain variable like another, without a value."""
+    tensorflow = sys.modules["tensorflow"]
+    copied = _plain_copy(value)
+    with tensorflow.init_scope(), tensorflow.device(value.device):
+        handle = _new_handle(tensorflow, value)
+    _set_handle(value, copied, handle)
+    return copied
+
+
 def copy_variable(value: Any) -> Any:
     """Return a copy of any variable."""
     tensorflow = sys.modules["tensorflow"]

@@ -7,7 +7,14 @@ from typing import Any
 import numpy as np
 
 from ramet.backends.base import Backend, Batch, Copy
-from ramet.backends.resources import VariableCopies, copy_resource, copy_variable
+from ramet.backends.memory import ALIGNMENT
+from ramet.backends.resources import (
+    VariableCopies,
+    copy_resource,
+    copy_variable,
+    is_plain_variable,
+    stand_in,
+)
 
 # --- the wrappers that TensorFlow puts around lists, dicts and tuples of layers -----------
 
@@ -127,6 +134,27 @@ class TensorFlow(Backend):
         if isinstance(value, self.package.RaggedTensor):
             value = value.to_tensor()
         return value.numpy() if self.is_tensor(value) else super().to_numpy(value)
+
+    def readable(self, value: Any) -> Any:
+        """Return the values of a variable or tensor on the host in their own memory."""
+        if is_plain_variable(value):
+            value = value.read_value()
+        try:
+            return np.asarray(memoryview(value))
+        except (TypeError, ValueError):  # on a device, or of a type that NumPy does not know
+            return self.to_numpy(value)
+
+    def assign(self, variable: Any, array: np.ndarray) -> None:
+        """Assign an array; its memory is taken over if it is aligned."""
+        if array.ctypes.data % ALIGNMENT or array.dtype.kind not in "fiu":
+            super().assign(variable, array)
+        else:
+            dlpack = self.package.experimental.dlpack
+            variable.assign(dlpack.from_dlpack(array.__dlpack__()))
+
+    def stand_in(self, value: Any) -> Any:
+        """Return a variable without value."""
+        return stand_in(value) if is_plain_variable(value) else super().stand_in(value)
 
     def wait_for(self, values: list[Any]) -> None:
         """Wait until the devices are done."""

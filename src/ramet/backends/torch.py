@@ -7,6 +7,12 @@ from typing import Any
 from ramet.backends.base import Backend, Copy
 from ramet.backends.memory import LARGE, ask_for_large_pages
 
+_OF_NUMPY = frozenset(
+    f"torch.{name}"
+    for name in ("float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8")
+)
+"""Types that NumPy has, too."""
+
 
 class Torch(Backend):
     """Tensors, parameters and modules."""
@@ -48,6 +54,32 @@ class Torch(Backend):
             return tensor.numpy().copy()
         bits = torch.uint8 if tensor.itemsize == 1 else torch.int16
         return tensor.view(bits).numpy().view(extension).copy()
+
+    def readable(self, value: Any) -> Any:
+        """Return the values of a dense tensor on the host in their own memory."""
+        tensor = value.detach() if self.is_tensor(value) else None
+        shared = tensor is not None and tensor.is_cpu and tensor.layout is self.package.strided
+        if tensor is None or not shared or str(tensor.dtype) not in _OF_NUMPY:
+            return self.to_numpy(value)
+        return tensor.numpy()
+
+    def assign(self, variable: Any, array: Any) -> None:
+        """Assign an array; its memory is taken over on the host."""
+        value = variable.value
+        whole = value.is_cpu and tuple(value.shape) == array.shape and array.ndim
+        if whole and str(value.dtype) == f"torch.{array.dtype}" in _OF_NUMPY:
+            value.data = self.package.from_numpy(array)
+        else:
+            super().assign(variable, array)
+
+    def stand_in(self, value: Any) -> Any:
+        """Return a parameter without values."""
+        if type(value) is not self.package.nn.Parameter:
+            return super().stand_in(value)
+        empty = self.package.empty_like(value.detach())
+        if _is_large(empty):
+            ask_for_large_pages(empty.data_ptr(), empty.nbytes)
+        return type(value)(empty, requires_grad=value.requires_grad)
 
     def wait_for(self, values: list[Any]) -> None:
         """Wait until the GPUs that tensors lie on are done; the host computes in order."""

@@ -84,6 +84,25 @@ def to_numpy(value: Any) -> Any:
     return backend_of(type(value)).to_numpy(value)
 
 
+def readable(value: Any) -> Any:
+    """Return the values of a tensor or variable, only to be read, and only until it changes.
+
+    They may lie in the memory of the tensor itself.
+    """
+    import keras
+
+    if isinstance(value, keras.Variable):
+        value = value.value
+    array = backend_of(type(value)).readable(value).view()
+    array.flags.writeable = False
+    return array
+
+
+def stand_in(value: Any) -> Any:
+    """Return what stands for the value of a new variable, like another, until one is assigned."""
+    return backend_of(type(value)).stand_in(value)
+
+
 def same_bits(first: Any, second: Any) -> bool:
     """Whether two arrays have the same dtype, shape and bytes, or equal strings."""
     if first.dtype != second.dtype or first.shape != second.shape:

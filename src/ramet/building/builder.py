@@ -21,6 +21,7 @@ from ramet.building.reconfigure import reconfigured
 from ramet.building.resize import new_shapes, refuse_sizes, resized
 from ramet.building.trainable import carry_flags
 from ramet.building.weights.inheritance import Inheritance
+from ramet.building.weights.roles import roles_of
 from ramet.building.weights.stages import Stages
 from ramet.building.weights.transfer import take_over_adapted
 from ramet.copying.fresh_weights import refresh
@@ -67,6 +68,7 @@ class EditedBuilder:
             self._share_variables()
         for number, inner in graphs:
             self._prepare_copy(inner, self._group(number))
+        self._omit_computed()
         self._place_changed()
         for number, inner in graphs:
             self._place_successors(inner, self._group(number))
@@ -100,6 +102,17 @@ class EditedBuilder:
             group.copier.await_graph(live.function)
         if live.model is not None and is_edited(graph):
             group.copier.skip(live.model, internals.COMPILE_FIELDS)
+
+    def _omit_computed(self) -> None:
+        """Leave out the values of weights that are computed for a copied layer."""
+        seen: set[tuple[int, int]] = set()
+        for record in self.records if self.weights == "copy" else ():
+            known = record.identity in seen
+            seen.add(record.identity)
+            if record.recipe and record.changes is None and record.origin.built and not known:
+                roles = roles_of(record.origin)
+                variables = (roles[role] for role in record.recipe if role in roles)
+                self._group(record.apart).copier.omit_values(variables)
 
     def _forget_removed(self, graph: Graph, group: LayerGroup) -> None:
         """Let the new model track only those layers that its graph still has."""

@@ -5,6 +5,7 @@ Every object is copied once, so that sharing is preserved; its class decides how
 recursion is never deeper than the objects inside one layer.
 """
 
+from collections.abc import Iterable
 from types import FunctionType
 from typing import Any
 
@@ -162,6 +163,10 @@ class Copier(Core):
         The variables of optimizers and metrics are copied nevertheless.
         """
         self.state.sharing.append(source)
+
+    def omit_values(self, variables: Iterable[Any]) -> None:
+        """Leave the values of variables out: their copies get others before anything reads them."""
+        self.state.assigned.update(map(id, variables))
 
     def skip(self, source: Any, names: frozenset[str]) -> None:
         """Omit attributes of a layer or model from its copy."""

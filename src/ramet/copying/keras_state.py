@@ -7,7 +7,7 @@ import keras
 from ramet import keras_internals as internals
 from ramet.backends.tensorflow import replace_items
 from ramet.backends.torch import torch_parameters
-from ramet.backends.values import ValueCopies
+from ramet.backends.values import ValueCopies, stand_in
 from ramet.copying.any_object import copy_by_attributes
 from ramet.copying.core import ATOMS, set_attribute
 from ramet.copying.handlers import Registry
@@ -34,6 +34,8 @@ class State:
         """Optimizers, with their copies."""
         self.sharing: list[Any] = []
         """Models and layers whose variables are kept, but not in the memo yet."""
+        self.assigned: set[int] = set()
+        """Ids of variables whose copies get other values before anything reads them."""
         self.owners = 0
         """The number of optimizers and metrics around the current object: they own variables."""
         self.met_owner = False
@@ -69,6 +71,8 @@ def copy_variable(copier: "Copier", variable: Any) -> Any:
     value = held[internals.VARIABLE_VALUE]
     if value is not None and id(value) in copier.memo:
         fields[internals.VARIABLE_VALUE] = copier.memo[id(value)]
+    elif id(variable) in state.assigned and value is not None:
+        fields[internals.VARIABLE_VALUE] = copier.memo[id(value)] = stand_in(value)
     else:
         state.values.put(fields, internals.VARIABLE_VALUE, value)
         if fields[internals.VARIABLE_VALUE] is not value:

@@ -3,7 +3,7 @@
 Leaves come in the order in which the author wrote them, and every container keeps its type.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias, cast
 
 from ramet._arguments import DEEPEST
@@ -45,26 +45,27 @@ def _rebuild(template: dict[Any, Any], items: dict[Any, Any]) -> dict[Any, Any]:
 
 
 def leaves(tree: Tree) -> Iterator[Any]:
-    """Yield the leaves of a tree, in order.
+    """Return the leaves of a tree, in order.
 
     Raises:
         OptionError: If it is nested too deeply.
     """
-    path: list[Iterator[Any]] = [iter((tree,))]
-    while path:
-        for item in path[-1]:
-            if isinstance(item, dict):
-                path.append(iter(cast("dict[Any, Any]", item).values()))
-            elif isinstance(item, (list, tuple)):
-                path.append(iter(cast("list[Any]", item)))
-            else:
-                yield item
-                continue
-            break
+    flat: list[Any] = []
+    _collect((tree,), flat, 0)
+    return iter(flat)
+
+
+def _collect(items: Iterable[Any], flat: list[Any], level: int) -> None:
+    """Add the leaves of trees to a list."""
+    if level > DEEPEST:
+        raise _too_deep()
+    for item in items:
+        if isinstance(item, dict):
+            _collect(cast("dict[Any, Any]", item).values(), flat, level + 1)
+        elif isinstance(item, (list, tuple)):
+            _collect(cast("list[Any]", item), flat, level + 1)
         else:
-            path.pop()
-        if len(path) > DEEPEST:
-            raise _too_deep()
+            flat.append(item)
 
 
 def _too_deep() -> OptionError:

@@ -223,15 +223,20 @@ _MOVES = frozenset({_take, _pad, _transpose, _reshape, _started, _scaled, _weigh
 # --- reading values ---
 
 
-def variables_in(value: Value) -> Iterator[Variable]:
-    """Yield the variables that a value is computed from."""
+def ends_of(value: Value) -> "Iterator[Variable | Array]":
+    """Yield the variables and constants that a value is computed from."""
     waiting = [value]
     while waiting:
         item = waiting.pop()
-        if isinstance(item, Variable):
-            yield item
-        elif isinstance(item, Computed):
+        if isinstance(item, Computed):
             waiting += reversed(item.operands)
+        else:
+            yield item
+
+
+def variables_in(value: Value) -> Iterator[Variable]:
+    """Yield the variables that a value is computed from."""
+    return (item for item in ends_of(value) if isinstance(item, Variable))
 
 
 def evaluate(

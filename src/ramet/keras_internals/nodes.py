@@ -1,10 +1,12 @@
 """Symbolic tensors, and the nodes (recorded calls) that made them."""
 
+import functools
 from typing import Any
 
 import keras
 import numpy as np
 from keras.src.ops.node import KerasHistory, Node
+from keras.src.ops.symbolic_arguments import SymbolicArguments
 from keras.src.utils.tracking import TrackedList
 
 
@@ -138,7 +140,41 @@ def ragged_spec(tensor: Any) -> dict[str, Any]:
 
 def new_node(operation: Any, args: Any, kwargs: Any, outputs: list[Any]) -> Any:
     """Record a call without running it, and wire it to operations and tensors."""
+    tensor = args[0] if len(args) == 1 and not kwargs else None
+    if type(tensor) is keras.KerasTensor and hasattr(tensor, HISTORY) and _is_known_node():
+        return _node_on_one(operation, tensor, outputs)
     return Node(operation, call_args=args, call_kwargs=kwargs, outputs=outputs)
+
+
+def _node_on_one(operation: Any, tensor: Any, outputs: list[Any]) -> Any:
+    """Record a call on one tensor.
+
+    Bypasses the constructors, which walk the arguments as nested structures, in Python on PyTorch.
+    """
+    node, arguments = object.__new__(Node), object.__new__(SymbolicArguments)
+    fields = {"args": (tensor,), "kwargs": {}, "keras_tensors": [tensor]}
+    fields |= {"_flat_arguments": [tensor], "_single_positional_tensor": tensor}
+    vars(arguments).update(fields)
+    vars(node).update(operation=operation, arguments=arguments, outputs=outputs, is_input=False)
+    place = add_call(operation, node)
+    add_uses(node)
+    if tensor.record_history:
+        for index, output in enumerate(outputs):
+            output._keras_history = new_history(operation, place, index)
+    return node
+
+
+@functools.cache
+def _is_known_node() -> bool:
+    """Whether this Keras's own nodes have the fields that `_node_on_one` sets, and no others."""
+    tensor, output = (keras.KerasTensor((1,), name=name) for name in ("tensor", "output"))
+    node = Node(keras.layers.Identity(name="node"), (tensor,), {}, [output])
+    shortcut = _node_on_one(node.operation, tensor, [output])
+    return all(
+        vars(first).keys() == vars(second).keys()
+        and all(type(item) is type(vars(second)[name]) for name, item in vars(first).items())
+        for first, second in ((node, shortcut), (node.arguments, shortcut.arguments))
+    )
 
 
 def order_nodes(operation: Any, rank: dict[int, int]) -> None:

@@ -59,13 +59,14 @@ def _filled_masks(node: Any, candidates: set[str]) -> set[str]:
     Keras fills in: hence the loop.
     """
     arguments = node.arguments
-    while True:
+    while candidates:
         written = {n: v for n, v in arguments.kwargs.items() if n not in candidates}
         slots = mask_slots(node.operation, arguments.args, written)
         filled = {slot.name for slot in slots if slot.filled} & candidates
         if filled == candidates:
             return filled
         candidates = filled
+    return candidates
 
 
 def same_computation(first: Any, second: Any) -> bool:

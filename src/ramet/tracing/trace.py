@@ -104,6 +104,10 @@ def _untracked(tree: Tree) -> Tree:
     return tree
 
 
+_LEAVES = {keras.KerasTensor, bool, float, int, str, type(None)}
+"""Types of arguments that contain no others."""
+
+
 @dataclass
 class _Recorder:
     """Records the calls that some tensors depend on."""
@@ -191,8 +195,8 @@ class _Recorder:
         self.calls[name] = Call(
             name=name,
             layer=self._layer_key(node.operation),
-            args=keras.tree.map_structure(self._argument, args),
-            kwargs=keras.tree.map_structure(self._argument, kwargs),
+            args=self._recorded(args),
+            kwargs=self._recorded(kwargs),
             outputs=tuple(spec_of(tensor) for tensor in node.outputs),
             derived=frozenset(derived_arguments(node, self._is_needed)),
             origin=LiveCall(node, tuple(node.outputs)),
@@ -206,6 +210,14 @@ class _Recorder:
             key = self.keys[id(operation)] = unique_name(operation.name, self.layers)
             self.layers[key] = record_operation(operation, self.traced)
         return key
+
+    def _recorded(self, arguments: Any) -> Any:
+        """Return the arguments of a call with references in place of symbolic tensors."""
+        if type(arguments) is tuple and {*map(type, arguments)} <= _LEAVES:
+            return tuple(map(self._argument, arguments))
+        if not arguments:
+            return type(arguments)()
+        return keras.tree.map_structure(self._argument, arguments)
 
     def _argument(self, leaf: Any) -> Any:
         return self._ref(leaf) if isinstance(leaf, keras.KerasTensor) else leaf

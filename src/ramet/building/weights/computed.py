@@ -1,15 +1,16 @@
 """Weights that an edit computes from those before it, on build."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import keras
 import numpy as np
 
+from ramet import backends
 from ramet import keras_internals as internals
-from ramet.backends.values import to_numpy
-from ramet.building.weights.roles import held_by, roles_of
+from ramet.backends.values import readable, to_numpy
+from ramet.building.weights.roles import roles_of
 from ramet.building.weights.transfer import Moves, Taken, chained, take_over
 from ramet.errors import StateError
 from ramet.graph import Layer
@@ -18,6 +19,7 @@ from ramet.graph.values import (
     Role,
     Value,
     Variable,
+    ends_of,
     evaluate,
     moved,
     moved_variable,
@@ -59,17 +61,17 @@ def compute(record: Layer, layer: Any, stage_of: StageOf) -> list[Taken]:
     stays = record.changes is None and not record.brought and record.origin.built
     by_variable = {id(taken.variable): taken for taken in done}
     reader = _Reader(stage_of)
-    for held in held_by(layer):
-        role = (*held.path, held.name)
+    roles = roles_of(layer)
+    _check_used(record, roles)
+    for role, variable in roles.items():
         value = recipe.get(role)
         if value is None and record.earlier is not None:
             earlier = Variable(record.earlier, role)
             value = earlier if reader.has(earlier) else None
         if value is not None:
-            by_variable[id(held.variable)] = _assigned(held.variable, value, role, reader)
-        elif id(held.variable) not in by_variable and not stays:
-            by_variable[id(held.variable)] = Taken(held.variable, "fresh")
-    _check_used(record, layer)
+            by_variable[id(variable)] = _assigned(variable, value, role, reader)
+        elif id(variable) not in by_variable and not stays:
+            by_variable[id(variable)] = Taken(variable, "fresh")
     if hasattr(layer, "finalize_state"):
         layer.finalize_state()
     return [*by_variable.values()]
@@ -89,7 +91,8 @@ def _assigned(variable: Any, value: Value, role: Role, reader: "_Reader") -> Tak
     known = reader.roots(value)
     if known:
         internals.keep_layout(known[0], variable)
-    variable.assign(array.astype(_dtype(variable)))
+    array = _owned(array, value).astype(_dtype(variable), copy=False)
+    backends.current().assign(variable, array)
     move = reader.moved(value)
     if move is None:
         return Taken(variable, "computed", known[0] if known else None, more=tuple(known[1:]))
@@ -103,6 +106,13 @@ def _assigned(variable: Any, value: Value, role: Role, reader: "_Reader") -> Tak
     return Taken(variable, "grown" if grown else "cut", source, moves=moves)
 
 
+def _owned(array: Array, value: Value) -> Array:
+    """Return the array of a value in memory that is no variable's and no constant's."""
+    constants = (each for each in ends_of(value) if isinstance(each, np.ndarray))
+    is_lent = not array.flags.writeable or any(np.may_share_memory(array, c) for c in constants)
+    return array.copy() if is_lent else array
+
+
 def _dtype(variable: Any) -> Any:
     """Return NumPy's dtype of a variable, without reading its value if NumPy knows the name."""
     try:
@@ -111,8 +121,7 @@ def _dtype(variable: Any) -> Any:
         return to_numpy(variable).dtype
 
 
-def _check_used(record: Layer, layer: Any) -> None:
-    roles = roles_of(layer)
+def _check_used(record: Layer, roles: Mapping[Role, Any]) -> None:
     unknown = [role for role in record.recipe or {} if role not in roles]
     if unknown:
         message = (
@@ -142,7 +151,7 @@ class _Reader:
         live = self._live(at)
         if id(live) not in self._arrays:
             check_alive(live)
-            self._arrays[id(live)] = live, to_numpy(live)
+            self._arrays[id(live)] = live, readable(live)
         return self._arrays[id(live)][1]
 
     def has(self, variable: Variable) -> bool:

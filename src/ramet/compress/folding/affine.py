@@ -1,5 +1,6 @@
 """By what layers scale and shift the channels of a tensor, if that is all they do in inference."""
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -78,9 +79,14 @@ def affine(place: Place) -> Affine | str | None:
     reader = _LAYERS.get(place.layer.kind)
     if reader is not None and is_of_keras(kind):
         return reader(place)
-    bases = [base.__name__ for base in kind.__mro__ if is_of_keras(base)]
-    known = [name for name in bases if name in _LAYERS]
+    known = bases_among(kind, frozenset(_LAYERS))
     return f"{kind.__name__} may compute something else than {known[0]}" if known else None
+
+
+@functools.cache
+def bases_among(kind: type, names: frozenset[str]) -> list[str]:
+    """List those of some classes of Keras that a class is or derives from."""
+    return [base.__name__ for base in kind.__mro__ if base.__name__ in names and is_of_keras(base)]
 
 
 def unsettled(place: Place) -> str | None:

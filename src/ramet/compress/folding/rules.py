@@ -9,7 +9,7 @@ import numpy as np
 from ramet.backends import is_of_keras
 from ramet.building.weights.computed import read_value
 from ramet.compress.folding import arrays
-from ramet.compress.folding.affine import Affine, Place
+from ramet.compress.folding.affine import Affine, Place, bases_among
 from ramet.compress.folding.linear import LINEAR, Linear, linear
 from ramet.compress.folding.site import BUILD_FIRST, Kept, Site
 from ramet.compress.folding.weights import Weights
@@ -32,8 +32,7 @@ def rule_of(site: Site, call: Call) -> Linear | None:
         return None
     kind, name = place.layer.kind, place.layer.name
     if kind not in LINEAR or not is_of_keras(type(place.live)):
-        bases = [base.__name__ for base in type(place.live).__mro__ if is_of_keras(base)]
-        known = [base for base in bases if base in LINEAR]
+        known = bases_among(type(place.live), frozenset(LINEAR))
         if known:
             raise Kept(f"'{name}' ({kind}) may compute something else than {known[0]}")
         return None

@@ -46,7 +46,7 @@ class Search:
             left: dict[str, list[str]] = {}
             for call in [*site.written.values()]:
                 self._try(site, call, self._up, left)
-            for call in reversed([*site.written.values()]):
+            for call in [site.written[name] for name in reversed(left)]:
                 self._try(site, call, self._down, left)
             for call, whole in merge(site, self.weights):
                 left.pop(call.name, None)

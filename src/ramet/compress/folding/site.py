@@ -82,6 +82,8 @@ class Site:
         """The operands of sums that lost some."""
         self._unsettled = unsettled_calls(visit.graph)
         self._sources: dict[Ref, Ref] = {}
+        self._inputs: dict[str, Ref | None] = {}
+        """The only tensors that calls are called on, before anything is gone."""
         self._outputs = Counter(leaves(visit.graph.outputs))
         self._readers: dict[Ref, list[str]] = {}
         for call in visit.graph.calls.values():
@@ -121,9 +123,12 @@ class Site:
 
     def input_of(self, call: Call) -> Ref | None:
         """Return the only tensor that a call is called on, apart from masks."""
-        refs = [ref for key, item in call.written.items() if key != "mask" for ref in _refs(item)]
-        refs += _refs(call.args)
-        return self.source(refs[0]) if len(refs) == 1 else None
+        if call.name not in self._inputs:
+            others = [item for key, item in call.written.items() if key != "mask"]
+            refs = _refs((others, call.args))
+            self._inputs[call.name] = refs[0] if len(refs) == 1 else None
+        ref = self._inputs[call.name]
+        return None if ref is None else self.source(ref)
 
     def check_only_reader(self, ref: Ref, reader: str) -> None:
         """Check that nothing but one call, once, uses a tensor.
