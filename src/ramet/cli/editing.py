@@ -1,16 +1,15 @@
 """`ramet edit`: edits of a file, in the order of the options."""
 
-import dataclasses
 from typing import Annotated, TypeAlias
 
 import typer
 
 import ramet as verbs
 from ramet.cli.commands import File, app
-from ramet.cli.common import DIFFERENT, DONE, Answer, Common, Force, command
+from ramet.cli.common import Answer, Common, Force, command
 from ramet.cli.order import Ordered, edits_in_order
 from ramet.cli.terminal import working
-from ramet.cli.writing import DryRun, Target, check_target, written
+from ramet.cli.writing import DryRun, Prove, Target, check_target, written
 
 _Edits: TypeAlias = list[str] | None
 
@@ -58,9 +57,7 @@ def edit(  # noqa: PLR0913 each is an option
         _Edits, typer.Option(metavar="KEY=VALUE,...", help="Change the input: shape, dtype, ...")
     ] = None,
     dry_run: DryRun = False,
-    prove: Annotated[
-        bool, typer.Option("--prove", help="Measure whether the edits keep their promises.")
-    ] = False,
+    prove: Prove = False,
     force: Force = False,
     common: Common,
 ) -> Answer:
@@ -96,21 +93,6 @@ def edit(  # noqa: PLR0913 each is an option
     graph = apply(verbs.trace(model), [Written(how, text) for how, text in edits])
     with working("building"):
         report = graph.transfer_report()
-    proof = None
-    if prove:
-        with working("proving"):
-            proof = verbs.prove(graph)
-    is_broken = proof is not None and bool(proof.broken)
-    parts = [graph.journal, report, *([] if proof is None else [proof])]
-    data = {
-        "weights": report.to_dict()["transfers"],
-        "optimizer": report.optimizer,
-        "proof": None if proof is None else proof.to_dict(),
-    }
-    text = "\n".join(map(str, parts))
-    stays = dry_run or is_broken
-    answer = written(graph, text, data, source, target, dry_run=stays, force=force)
-    if is_broken:
-        why = "nothing was written (a promise is broken)"
-        answer = Answer(f"{text}\n{why}", {**answer.data, "dry_run": dry_run})
-    return dataclasses.replace(answer, code=DONE if proof is None or proof.ok else DIFFERENT)
+    data = {"weights": report.to_dict()["transfers"], "optimizer": report.optimizer}
+    text = f"{graph.journal}\n{report}"
+    return written(graph, text, data, source, target, dry_run=dry_run, force=force, prove=prove)

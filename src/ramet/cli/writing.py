@@ -5,11 +5,15 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from ramet.cli.common import Answer
+import ramet as verbs
+from ramet.cli.common import DIFFERENT, DONE, Answer
 from ramet.cli.terminal import working
 
 Target: TypeAlias = Annotated[Path | None, typer.Argument(help="The .keras file to write.")]
 DryRun: TypeAlias = Annotated[bool, typer.Option("--dry-run", help="Write nothing.")]
+Prove: TypeAlias = Annotated[
+    bool, typer.Option("--prove", help="Measure whether the edits keep their promises.")
+]
 
 
 def check_target(source: Path, target: Path | None, *, dry_run: bool, force: bool) -> None:
@@ -32,8 +36,11 @@ def written(  # noqa: PLR0913 each is another part of the answer
     *,
     dry_run: bool,
     force: bool,
+    prove: bool | None = None,
 ) -> Answer:
     """Build an edited graph, save it, and return the answer of the command.
+
+    Nothing is saved if a promise is broken.
 
     Args:
         graph: The graph.
@@ -43,18 +50,31 @@ def written(  # noqa: PLR0913 each is another part of the answer
         target: The file to write.
         dry_run: Whether to write nothing.
         force: Whether to overwrite a file.
+        prove: Whether to measure if the edits keep their promises; `None` for a command that does
+            not offer it.
     """
     from ramet.files import save
 
-    if target is not None and not dry_run:
+    code, why = DONE, "--dry-run"
+    stays = dry_run
+    if prove is not None:
+        data = {**data, "proof": None}
+    if prove:
+        with working("proving"):
+            proof = verbs.prove(graph)
+        text, data = f"{text}\n{proof}", {**data, "proof": proof.to_dict()}
+        code = DONE if proof.ok else DIFFERENT
+        if proof.broken:
+            stays, why = True, "a promise is broken"
+    if target is not None and not stays:
         with working(f"saving {target}"):
             save(graph.build(), target, force=force, sources=[source])
     about = {
         "source": str(source),
-        "target": None if dry_run else str(target),
+        "target": None if stays else str(target),
         "dry_run": dry_run,
         "journal": [entry.to_dict() for entry in graph.journal],
         "notes": [*graph.journal.notes],
     }
-    last = "nothing was written (--dry-run)" if dry_run else f"written to {target}"
-    return Answer(f"{text}\n{last}", {**about, **data})
+    last = f"nothing was written ({why})" if stays else f"written to {target}"
+    return Answer(f"{text}\n{last}", {**about, **data}, code)

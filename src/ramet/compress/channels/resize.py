@@ -27,6 +27,7 @@ from ramet.graph.edits.draft import Draft
 from ramet.graph.edits.nested import rebuilt
 from ramet.graph.edits.remake import Remade, remade_layer
 from ramet.graph.journal import with_entry
+from ramet.graph.stages import Stage
 from ramet.graph.values import Role, Value, Variable, take
 from ramet.tracing.configs import raw_config
 
@@ -123,6 +124,7 @@ def resized(
     edit: Edit,
     *,
     widens: bool = False,
+    stage: Stage | None = None,
 ) -> Graph:
     """Return a graph in which groups have other channels, with an entry in its journal.
 
@@ -133,6 +135,7 @@ def resized(
             names of groups. Other groups stay.
         edit: The edit.
         widens: Whether new channels get values such that the function stays the same.
+        stage: What the graph was before the edit; by default the graph.
 
     Raises:
         GraphError: If the channels of a group cannot be repeated or moved.
@@ -162,7 +165,7 @@ def resized(
             draft.change_call(name, **_with_constants(inner, call, constants[id(call)]))
         return draft.done()
 
-    return with_entry(rebuilt(graph, edit, renewed, changed), edit)
+    return with_entry(rebuilt(graph, edit, renewed, changed), edit, stage)
 
 
 def _remade(plan: Plan, record: Layer, flow: Flow, *, widens: bool) -> Remade | None:
