@@ -132,6 +132,18 @@ def test_a_prune_among_other_edits_is_proven() -> None:
 
 
 @pytest.mark.sampled
+def test_a_graph_with_stacked_cells_is_built_twice() -> None:
+    x = keras.Input((5, 3))
+    cells = [layers.LSTMCell(4), layers.StackedRNNCells([layers.GRUCell(6)])]
+    y = layers.RNN(cells, name="cells")(x)
+    model = scattered(keras.Model(x, layers.Dense(2, name="head")(y)))
+    graph = prune(model, ratio=0.5, steps=2)
+    first, second = graph.build(), graph.build()
+    assert ramet.verify(first, second)
+    assert ramet.prove(graph).ok
+
+
+@pytest.mark.sampled
 def test_nothing_removed_claims_nothing() -> None:
     proof = ramet.prove(prune(convolving(), ratio=0))
     assert proof.edits[0].claim == ""

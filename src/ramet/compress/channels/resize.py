@@ -25,7 +25,7 @@ from ramet.graph import Call, Graph, Layer
 from ramet.graph.data import Edit
 from ramet.graph.edits.draft import Draft
 from ramet.graph.edits.nested import rebuilt
-from ramet.graph.edits.remake import Remade, remade_layer
+from ramet.graph.edits.remake import Remade, placed_layers, remade_layer
 from ramet.graph.journal import with_entry
 from ramet.graph.stages import Stage
 from ramet.graph.values import Role, Value, Variable, take
@@ -142,9 +142,7 @@ def resized(
     """
     plan = Plan(channels, arrangement, sources)
     graph = channels.graph
-    records = {
-        layer.identity: layer for visit in graph.walk() for layer in visit.graph.layers.values()
-    }
+    records = placed_layers(graph)
     remade: dict[Identity, Remade] = {}
     for identity, flow in channels.flows.items():
         one = _remade(plan, records[identity], flow, widens=widens)
@@ -154,7 +152,7 @@ def resized(
 
     def renewed(layer: Layer) -> Layer:
         new = remade.get(layer.identity)
-        return layer if new is None else remade_layer(layer, new, edit)
+        return layer if new is None else remade_layer(records[layer.identity], new, edit)
 
     def changed(inner: Graph) -> Graph:
         calls = {name: call for name, call in inner.calls.items() if id(call) in constants}
