@@ -7,7 +7,7 @@ one it comes from. All variables, configs and constants that depend on the group
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, cast
 
 import keras
@@ -44,6 +44,19 @@ class Plan:
     """For each new channel, the old one that it comes from, or -1 for zeros; by group."""
     _known: dict[int, Labels | None] = field(default_factory=dict[int, Any])
 
+    @cached_property
+    def _stays(self) -> Labels | None:
+        """Whether each atom stays; `None` if channels are added or moved."""
+        stays = np.ones(self.channels.atoms.count, bool)
+        for name, sources in self.sources.items():
+            numbers = np.array([*sources], np.int64)
+            if not len(numbers) or (np.diff(numbers, prepend=-1) <= 0).any():
+                return None
+            atoms = self.arrangement.atoms[name]
+            stays[atoms] = False
+            stays[atoms[numbers]] = True
+        return stays
+
     def indices(self, axis: Axis) -> Labels | None:
         """Return which old index each new index of an axis comes from; `None` if all stay."""
         if axis.labels is None:
@@ -53,6 +66,13 @@ class Plan:
         return self._known[id(axis)]
 
     def _indices(self, axis: Axis) -> Labels | None:
+        if self._stays is None:
+            return self._moved_indices(axis)
+        at, basics = self.channels.atoms.spread(axis.label())
+        gone = at[~self._stays[basics]]
+        return np.delete(np.arange(axis.size or 0), gone) if len(gone) else None
+
+    def _moved_indices(self, axis: Axis) -> Labels | None:
         roots = self.channels.atoms.roots(axis.label()).tolist()
         places: list[dict[str, int]] = []
         for atom in roots:

@@ -29,8 +29,8 @@ def remove(
     sources: dict[str, list[int]] = {}
     lines: list[str] = []
     for name, numbers in removed.items():
-        group = arrangement.groups[name]
-        left = [number for number in range(group.size) if number not in {*numbers}]
+        group, gone = arrangement.groups[name], {*numbers}
+        left = [number for number in range(group.size) if number not in gone]
         if not left:
             message = (
                 f"all {counted(group.size, 'channel')} of group '{name}' would be removed; "
