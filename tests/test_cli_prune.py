@@ -65,3 +65,27 @@ def test_a_dry_run_lists_the_groups(run, folder):
 )
 def test_errors(run, args, message):
     assert message in run(*args, code=2).replace("\n", " ")
+
+
+def test_a_prune_is_proven(run, tmp_path):
+    target = tmp_path / "smaller.keras"
+    text = run("model.keras", target, "--ratio", 0.5, "--prove")
+    assert "1 promise kept" in text
+    assert target.is_file()
+    data = json.loads(run("model.keras", target, "--ratio", 0.5, "--prove", "--force", "--json"))
+    assert data["proof"]["edits"][0]["judgement"] == "kept"
+    assert json.loads(run("model.keras", "--ratio", 0.5, "--dry-run", "--json"))["proof"] is None
+
+
+def test_nothing_is_written_if_a_prune_is_not_what_it_promises(run, tmp_path, monkeypatch):
+    from ramet.compress.channels.rules import zeros
+
+    keras.Model(
+        x := keras.Input((6,)),
+        layers.Dense(2)(layers.Dense(8, activation="sigmoid", name="hidden")(x)),
+    ).save(tmp_path / "sigmoid.keras")
+    monkeypatch.setattr(zeros, "KEEPING", zeros.KEEPING | {"sigmoid"})
+    target = tmp_path / "smaller.keras"
+    text = run(tmp_path / "sigmoid.keras", target, "--ratio", 0.5, "--prove", code=1)
+    assert "nothing was written (a promise is broken)" in text
+    assert not target.exists()

@@ -1,5 +1,6 @@
 """`prove`: whether what the edits of a graph promised is true."""
 
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -13,14 +14,16 @@ from ramet._arguments import shown
 from ramet._words import Promise, weakest
 from ramet.comparing.fingerprint import fingerprint
 from ramet.comparing.options import check_seed, check_tolerances
-from ramet.comparing.running.befores import Built
+from ramet.comparing.running.befores import Build, Built
 from ramet.comparing.running.data import check_data, explained_failures
+from ramet.comparing.running.masked import MaskTrial, mask_trial, words
 from ramet.comparing.running.measures import tolerance_of
 from ramet.comparing.running.samples import Sample
 from ramet.comparing.running.spans import Span, spans, whole_span
 from ramet.comparing.running.trials import Trial, Trials, input_shapes
 from ramet.errors import OptionError
 from ramet.graph import Graph
+from ramet.graph.stages import Removed
 from ramet.results.proof import Judgement, Proof, Proven
 from ramet.tracing.origin import live_of
 from ramet.tracing.trace import trace
@@ -134,7 +137,7 @@ class _Prover:
             one = edits[0]
             return Proven(
                 one.edits, text, one.promised, one.judgement, one.absolute, one.relative,
-                one.allowed, divergence=one.divergence, detail=one.detail,
+                one.allowed, divergence=one.divergence, detail=one.detail, claim=one.claim,
             )  # fmt: skip
         if not span.edits:
             return Proven((), text, "exact", "kept", 0.0, 0.0, 0.0, detail="there are no edits")
@@ -156,7 +159,11 @@ class _Prover:
             reason = f"the graph before it cannot be built: {internals.reason_of(error)}"
             return Proven(span.numbers, text, promised, "not measured", detail=reason)
         data = self._data if self._fits(span.stage.graph, source) else None
-        return _Judge(span, text, note, promised, trials, self._rtol).judge(data, self._seed)
+        judge = _Judge(span, text, note, promised, trials, self._rtol)
+        removed = span.stage.removed if len(span.edits) == 1 else ()
+        if not removed:
+            return judge.judge(data, self._seed)
+        return judge.judge_removed(removed, self._build, data, self._seed)
 
     def _fits(self, graph: Graph, source: Graph | None) -> bool:
         """Whether a graph has the inputs of the source, which the given data is for."""
@@ -181,6 +188,7 @@ class _Judge:
         self._text = text
         self._promised: Promise = promised
         self._trials = trials
+        self._rtol = rtol
         self._allowed = tolerance_of(trials.graphs) if rtol is None else rtol
         if promised == "exact":
             self._allowed = 0.0
@@ -202,6 +210,37 @@ class _Judge:
                 return self._broken(trained, training=True)
         return self._said("kept", trial, "")
 
+    def judge_removed(
+        self, removed: Sequence[Removed], build: Build, data: Any, seed: int
+    ) -> Proven:
+        """Judge an edit that removed channels: is the model the one before, with them masked?"""
+        trial = self._trials.run(data, seed, training=False)
+        try:
+            masks = mask_trial(removed, self._trials.after, build, data, seed)
+        except Exception as error:  # noqa: BLE001 Keras may raise anything
+            reason = f"a masked model cannot be built: {internals.reason_of(error)}"
+            return self._said("not measured", Trial(), reason, claim="equal to a masked model")
+        if not masks.is_exact:
+            return self._lossy(trial, masks)
+        self._allowed = masks.allowed if self._rtol is None else self._rtol
+        measured = masks.trial
+        detail = f"outputs changed by {words(trial.found)}"
+        judgement: Judgement = "kept"
+        if measured.problem:
+            judgement, detail = "not measured", measured.problem
+        elif not self._holds(measured):
+            judgement, detail = "broken", measured.text
+            if not masks.is_steady():
+                judgement, detail = "not measured", "a model differs from call to call"
+        return self._said(judgement, measured, detail, claim=masks.claim)
+
+    def _lossy(self, trial: Trial, masks: MaskTrial) -> Proven:
+        """Return what is measured of channels whose removal is not the same as masking them."""
+        if trial.problem:
+            return self._said("not measured", trial, trial.problem)
+        apart = masks.trial.problem or f"{words(masks.trial.found)} from the masked model"
+        return self._said("changed", trial, apart, claim=masks.claim)
+
     def _holds(self, trial: Trial) -> bool:
         if trial.failed:
             return False
@@ -221,8 +260,9 @@ class _Judge:
             said.allowed, said.detail, divergence,
         )  # fmt: skip
 
-    def _said(self, judgement: Judgement, trial: Trial, detail: str) -> Proven:
+    def _said(self, judgement: Judgement, trial: Trial, detail: str, *, claim: str = "") -> Proven:
         is_measured = judgement != "not measured" and not trial.failed
+        is_open = self._promised == "changed" and (not claim or judgement == "changed")
         return Proven(
             self._numbers,
             self._text,
@@ -230,8 +270,9 @@ class _Judge:
             judgement,
             trial.found.absolute if is_measured else None,
             trial.found.relative if is_measured else None,
-            None if self._promised == "changed" else self._allowed,
+            None if is_open else self._allowed,
             "; ".join(filter(None, [self._note, detail])),
+            claim=claim,
         )
 
 

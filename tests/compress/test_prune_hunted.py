@@ -17,7 +17,7 @@ HUNTED = bool(os.environ.get("RAMET_HUNT_PROGRAMS"))
 
 MAKERS = sorted(
     name
-    for module in vars(keras.applications).values()
+    for module in (keras.applications, *vars(keras.applications).values())
     if type(module).__name__ == "module"
     for name, value in vars(module).items()
     if callable(value) and name[0].isupper()

@@ -54,7 +54,8 @@ def build_edited(graph: Graph, weights: str, seed: int | None, name: str) -> Bui
         seed: Makes fresh weights reproducible.
         name: Name of the new model.
     """
-    with explained(graph), internals.distributed_like(_variables_of(graph)):
+    distributed = internals.distributed_like(_variables_of(graph))
+    with explained(graph), distributed, internals.paused_collector():
         return _build_there(graph, weights, seed, name)
 
 

@@ -17,6 +17,7 @@ from ramet import keras_internals as internals
 from ramet.building.calls import EditedCalls
 from ramet.building.finish import check_layer_name, compile_alike
 from ramet.building.layer_group import CallOrder, LayerGroup
+from ramet.building.postponed import Postponed
 from ramet.building.reconfigure import reconfigured
 from ramet.building.resize import new_shapes, refuse_sizes, resized
 from ramet.building.trainable import carry_flags
@@ -53,8 +54,6 @@ class EditedBuilder:
         """Numbers of the groups in which a layer was copied and maybe not filled yet."""
         self._before_steps: list[Any] = []
         """Variables that steps may remove, kept so that no new one gets the id of an old one."""
-        self._called: set[tuple[int, int]] = set()
-        """Identities of nested models whose input shapes are final."""
         self._resized: dict[tuple[int, int], Layer] = {}
         """Records of nested models whose inputs have other shapes now."""
         graphs = [
@@ -64,6 +63,7 @@ class EditedBuilder:
             self._graphs.setdefault((number, id(live_of(inner).function)), inner)
         records = (record for _, inner in graphs for record in inner.layers.values())
         self.records = [*{id(record): record for record in records}.values()]
+        self._postponed = Postponed(self.records)
         if weights == "share":
             self._share_variables()
         for number, inner in graphs:
@@ -172,11 +172,21 @@ class EditedBuilder:
         once. The copier itself is never inside of its own work: `advance` has returned
         before anything is called here.
         """
-        while (function := group.copier.advance()) is not None:
+        while (function := self._next_function(group)) is not None:
             graph = self._graphs[group.number, id(function)]
             tensors = EditedCalls(self, group, graph).make()
             ends = (map_tree(tensors.__getitem__, tree) for tree in (graph.inputs, graph.outputs))
             group.copier.give_graph(function, *ends)
+
+    def _next_function(self, group: LayerGroup) -> Any | None:
+        """Return the next function whose graph is to be built now."""
+        function = self._postponed.take(group.number)
+        while function is None:
+            function = group.copier.advance()
+            if function is None or not self._postponed.has_to_wait(group.number, function):
+                return function
+            function = None
+        return function
 
     def _fill_all(self, group: LayerGroup) -> None:
         """Fill what was copied so far, in other groups too, and map the graphs among it."""
@@ -189,16 +199,22 @@ class EditedBuilder:
 
     def finish(self) -> None:
         """Fill all that was copied, and map the graphs that were built here."""
+        self._fill_groups()
+        self._postponed.end()
+        self._fill_groups()
+        for group in self._groups.values():
+            self._fill(group)
+            group.copier.finish()
+            group.map_graphs()
+
+    def _fill_groups(self) -> None:
+        """Fill all that was copied in any group."""
         known = -1
         while known < len(self._layers):
             # Filling a model may ask another group for a layer.
             known = len(self._layers)
             for group in [*self._groups.values()]:
                 self._fill(group)
-        for group in self._groups.values():
-            self._fill(group)
-            group.copier.finish()
-            group.map_graphs()
 
     # --- the model ---
 
@@ -255,6 +271,8 @@ class EditedBuilder:
         """Return the new layer of a record, with all that it needs to be called."""
         group = self._group(record.apart)
         layer = self.layer(record)
+        if record.graph is None:
+            self._postponed.note_use(record.origin)
         self._fill_all(group)
         if not getattr(layer, "built", True):
             vars(layer)["name"] = record.name
@@ -295,7 +313,7 @@ class EditedBuilder:
 
     def note_call(self, record: Layer) -> None:
         """Note that a nested model is called, so that its input shapes are final."""
-        self._called.add(record.identity)
+        self._postponed.note_call(record)
 
     def is_resized(self, record: Layer) -> bool:
         """Whether a nested model has inputs of other shapes than in its record."""
@@ -311,7 +329,7 @@ class EditedBuilder:
         if record.graph is None:
             return record
         shapes = new_shapes(graph, call, record.graph, tensors)
-        if shapes and record.identity in self._called:
+        if shapes and self._postponed.is_called(record):
             refuse_sizes(graph, call, record.graph, shapes)
         self.note_call(record)
         return self._with_graph(record, resized(record.graph, shapes)) if shapes else record

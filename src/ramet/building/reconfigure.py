@@ -165,20 +165,21 @@ def made_with(layer: Any, changes: Mapping[str, Any]) -> Any:
 
 def _without_sizes(config: Any) -> Any:
     """Return a config without the sizes that the layers in it were built for."""
-    if isinstance(config, dict):
-        items = cast("dict[Any, Any]", config).items()
-        return {key: _without_sizes(item) for key, item in items if key != "build_config"}
-    if type(config) in (list, tuple):
-        return type(config)(_without_sizes(item) for item in config)
-    return config
+    return _copied(config, without="build_config")
 
 
-def _copied(config: Any) -> Any:
-    """Return a config in dicts and lists of its own: Keras pops entries from them."""
+def _copied(config: Any, *, without: str | None = None) -> Any:
+    """Copy the containers of a config; what they hold stays itself.
+
+    Args:
+        config: The config.
+        without: A key that is left out everywhere.
+    """
     if type(config) is dict:
-        return {key: _copied(item) for key, item in cast("dict[Any, Any]", config).items()}
+        items = cast("dict[Any, Any]", config).items()
+        return {key: _copied(item, without=without) for key, item in items if key != without}
     if type(config) in (list, tuple):
-        return type(config)(map(_copied, config))
+        return type(config)(_copied(item, without=without) for item in config)
     return config
 
 
@@ -193,6 +194,7 @@ def _from_config(layer: Layer, config: dict[str, Any], changes: dict[str, Any]) 
         config = {**config, "dtype": _name_of_policy(changes["dtype"])}
     try:
         with internals.safe_deserialization():
+            # Wrappers pop entries from a config, and stacked cells from one inside it.
             return type(layer.origin).from_config(_copied(config))
     except Exception as error:  # noqa: BLE001 a user class may raise anything
         raised = internals.unwrapped(error)

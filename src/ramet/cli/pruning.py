@@ -8,7 +8,7 @@ import ramet as verbs
 from ramet.cli.commands import File, app
 from ramet.cli.common import Answer, Common, Force, command
 from ramet.cli.terminal import working
-from ramet.cli.writing import DryRun, Target, check_target, written
+from ramet.cli.writing import DryRun, Prove, Target, check_target, written
 
 
 @command(app)
@@ -43,18 +43,21 @@ def prune(  # noqa: PLR0913 each is an option
         int, typer.Option(help="Number of steps; scores are computed anew in each.")
     ] = 1,
     dry_run: DryRun = False,
+    prove: Prove = False,
     force: Force = False,
     common: Common,
 ) -> Answer:
     """Remove the channels that matter least, from every layer that computes or uses them.
 
-    The table lists the groups of channels that can only be removed together. Inputs and
-    outputs of the model stay as they are.
+    The table lists the groups of channels that can only be removed together. Inputs and outputs
+    of the model stay as they are. With --prove, the new model is compared with the old one in
+    which the removed channels are masked; if they are not equal, nothing is written, and it exits
+    with 1.
 
     Examples:
       ramet prune model.keras --dry-run
       ramet prune model.keras smaller.keras --ratio 0.5
-      ramet prune model.keras smaller.keras --macs 0.5 --scope global --round-to 8
+      ramet prune model.keras smaller.keras --macs 0.5 --scope global --round-to 8 --prove
     """
     check_target(source, target, dry_run=dry_run, force=force)
     model = common.load(source)
@@ -76,4 +79,4 @@ def prune(  # noqa: PLR0913 each is an option
         "params": [before.params, after.params],
         **listing.to_dict(),
     }
-    return written(graph, text, data, source, target, dry_run=dry_run, force=force)
+    return written(graph, text, data, source, target, dry_run=dry_run, force=force, prove=prove)

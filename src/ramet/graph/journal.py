@@ -192,7 +192,10 @@ def with_one_entry(before: "Graph", after: "Graph", text: str) -> "Graph":
         return after
     promise = weakest(edit.promise for edit in edits)
     entries = (*before.journal, Edit(text, edits, promise=promise))
-    stages = with_stage(before.journal.stages, Stage(before))
+    parts = after.journal.stages[len(before.journal) :]
+    steps = tuple(part.removed if part is not None else () for part in parts)
+    removed = tuple(step for each in steps for step in each) if all(steps) else ()
+    stages = with_stage(before.journal.stages, Stage(before, removed=removed))
     return after.changed(journal=Journal.of(entries, after.journal.notes, stages))
 
 

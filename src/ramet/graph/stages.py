@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ramet.graph.tree import Tree
 
@@ -12,6 +12,52 @@ if TYPE_CHECKING:
 
 _KEPT = 1 << 20
 """How many calls the graphs that are kept for one journal may have together: about 100 MB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Zeros:
+    """A part of one variable that is zero when some channels are masked."""
+
+    layer: str
+    """Path of the layer."""
+    variable: str
+    """The variable in its layer: `kernel`, `cell.recurrent_kernel`."""
+    axis: int
+    """The axis."""
+    indices: tuple[int, ...]
+    """Where it is zero."""
+
+
+class Removed(Protocol):
+    """Channels that an edit removed, and what the graph without them is to compute."""
+
+    @property
+    def graph(self) -> "Graph":
+        """The graph that had them."""
+        ...
+
+    @property
+    def exact(self) -> tuple[int, int]:
+        """How many channels, of how many groups, are removed exactly."""
+        ...
+
+    @property
+    def lossy(self) -> tuple[int, int]:
+        """How many channels, of how many groups, are not."""
+        ...
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why they are not."""
+        ...
+
+    def zeros(self, *, exact: bool) -> Sequence[Zeros]:
+        """List what is zero when the channels are masked: all, or those removed exactly."""
+        ...
+
+    def without_exact(self) -> "Graph":
+        """Return the graph without the channels that are removed exactly, and no others."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -33,6 +79,9 @@ class Stage:
     """Whether each of them is called on the outputs of the one before."""
     after: "Graph | None" = None
     """The graph after the edit, if that is not the one that the next edit starts from."""
+    removed: tuple[Removed, ...] = ()
+    """The channels that the edit removed, step by step; each step starts from what the one before
+    leaves."""
 
     @property
     def is_plain(self) -> bool:
@@ -52,4 +101,6 @@ def with_stage(known: Stages, stage: Stage | None) -> Stages:
 
 
 def _size(stages: Sequence[Stage | None]) -> int:
-    return sum(len(stage.graph.calls) for stage in stages if stage is not None)
+    known = [stage for stage in stages if stage is not None]
+    later = [step.graph for stage in known for step in stage.removed[1:]]
+    return sum(len(graph.calls) for graph in (*(stage.graph for stage in known), *later))

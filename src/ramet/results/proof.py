@@ -15,7 +15,8 @@ from ramet.results.base import Table, Verdict
 from ramet.results.divergence import Divergence
 
 Judgement = Literal["kept", "broken", "changed", "not measured"]
-"""What became of a promise; an edit that promises a change is `changed`, or `not measured`."""
+"""What became of a promise; an edit that promises a change is `changed`, or `not measured`, unless
+it claims something besides."""
 
 _JUDGEMENTS: tuple[str, ...] = get_args(Judgement)
 
@@ -52,11 +53,17 @@ class Proven:
     """What differs, in words; or why nothing was measured, or what was left out."""
     divergence: Divergence | None = None
     """The first call that returns something else, for a promise that is broken."""
+    claim: str = ""
+    """What the edit promises besides, in words: without channels that are removed exactly, a
+    model is equal to the model before with these channels masked. If there are such channels,
+    this is what was judged and measured."""
 
     @property
     def ok(self) -> bool:
         """Whether it was measured and not broken; without a promise there is nothing to break."""
-        return self.judgement in {"kept", "changed"} or self.promised == "changed"
+        if self.promised == "changed" and not self.claim:
+            return True
+        return self.judgement in {"kept", "changed"}
 
     @property
     def measured(self) -> str:
@@ -123,8 +130,9 @@ class Proof(Verdict):
             )
             raise DifferenceError(message)
         where = "" if worst.divergence is None else f", first at {worst.divergence}"
+        promised = worst.claim if worst.promised == "changed" else worst.promised
         message = (
-            f"{_label(worst)} of '{self.name}' promised {worst.promised}, but {worst.detail}"
+            f"{_label(worst)} of '{self.name}' promised {promised}, but {worst.detail}"
             f"{where}; print the proof to see more"
         )
         raise DifferenceError(message)
@@ -238,10 +246,18 @@ def _cell(each: Proven, whole: bool) -> str:  # noqa: FBT001 called by position,
 def _lines(each: Proven, *, whole: bool) -> Iterator[str]:
     numbers = "" if whole else f"{' + '.join(map(str, each.edits))}. "
     yield f"{numbers}{each.text}"
-    if each.detail and (each.judgement != "changed" or each.absolute == inf):
+    if each.claim and not whole:  # The whole repeats the one edit there is.
+        yield each.claim
+    if each.detail and _tells_more(each, whole=whole):
         yield each.detail
     if each.divergence is not None:
         yield f"first at {each.divergence}"
+
+
+def _tells_more(each: Proven, *, whole: bool) -> bool:
+    if each.claim and each.judgement in {"kept", "changed"}:
+        return not whole
+    return each.judgement != "changed" or each.absolute == inf
 
 
 def _plain(each: Proven) -> dict[str, Any]:
@@ -253,13 +269,14 @@ def _plain(each: Proven) -> dict[str, Any]:
 
 
 def _restored(data: Mapping[str, Any]) -> Proven:
-    known = {field.name: data[field.name] for field in fields(Proven)}
+    known = {field.name: data[field.name] for field in fields(Proven) if field.name != "claim"}
+    known["claim"] = data.get("claim", "")  # Older proofs have none.
     if known["promised"] not in PROMISES or known["judgement"] not in _JUDGEMENTS:
         raise ValueError(f"unknown word '{known['promised']}' or '{known['judgement']}'")
     for key in ("absolute", "relative", "allowed"):
         known[key] = None if known[key] is None else float(known[key])
     known["edits"] = tuple(int(number) for number in known["edits"])
-    for key in ("text", "detail"):
+    for key in ("text", "detail", "claim"):
         known[key] = _text(known[key])
     found = known["divergence"]
     if found is not None:

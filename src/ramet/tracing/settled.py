@@ -16,13 +16,17 @@ def settled(model: Any) -> Graph:
     return trace(built_aside(graph)) if is_edited(graph) else graph
 
 
-def built_aside(graph: Graph) -> Any:
+def built_aside(graph: Graph, *, apart: bool = False) -> Any:
     """Build a graph without side effects on names and randomness, to look at the model once.
 
     Its variables are those of the source, unless an edit set flags or changes live layers: a shared
     variable is trainable in both models or in none.
+
+    Args:
+        graph: The graph.
+        apart: Whether the model shares no variables with the source.
     """
-    shares = without_flags(graph) is graph and not has_steps(graph)
+    shares = not apart and without_flags(graph) is graph and not has_steps(graph)
     weights = "share" if shares else "copy"
     with internals.untouched_names(), internals.untouched_randomness():
         return graph.build(weights=weights)

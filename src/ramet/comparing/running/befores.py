@@ -24,15 +24,16 @@ _ENDS, _STARTS = "ends", "starts"
 class Built:
     """A graph, and the model that it builds."""
 
-    def __init__(self, graph: Graph, seed: int) -> None:
-        """Build the model; the source is not built again.
+    def __init__(self, graph: Graph, seed: int, *, apart: bool = False) -> None:
+        """Build the model; the source is not built again, unless a model apart is asked for.
 
         Raises:
             Exception: Whatever building raises.
         """
         self.edited = graph
+        is_built = apart or is_edited(graph)
         with internals.fixed_randomness(seed):
-            self.model = built_aside(graph) if is_edited(graph) else traced_model(graph)
+            self.model = built_aside(graph, apart=apart) if is_built else traced_model(graph)
         self.graph = trace(self.model)
 
     def call(self, sample: Sample, *, training: bool) -> Results:

@@ -1,11 +1,13 @@
 """Groups of channels, arranged from atoms that are tied."""
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
+from ramet import keras_internals as internals
+from ramet.compress.channels.atoms import Labels
 from ramet.compress.channels.follow import Channels, Identity
 from ramet.compress.channels.site import Axis, Kind
 from ramet.graph.values import Role
@@ -22,73 +24,100 @@ class Arrangement:
     """The group and number of the channel of each basic atom."""
     made: dict[str, Axis]
     """The axes that layers make, by the path of the layer and the slot."""
+    atoms: dict[str, Labels]
+    """The basic atoms of each group, by name, in the order of its channels."""
 
 
 def arrange(channels: Channels) -> Arrangement:
     """Arrange the atoms of a graph in groups."""
-    places = _places(channels)
-    sizes: dict[str, int] = {}
-    for name, number in places.values():
-        sizes[name] = max(sizes.get(name, 0), number + 1)
-    members = _members(channels, places, sizes)
+    with internals.paused_collector():  # There is a tuple for each channel of each variable.
+        return _arranged(channels)
+
+
+def _arranged(channels: Channels) -> Arrangement:
+    atoms_of = _grouped(channels)
+    names = [*atoms_of]
+    group_of, number_of = _numbered(atoms_of, channels.atoms.count)
+    pairs = ((name, number) for name, atoms in atoms_of.items() for number in range(len(atoms)))
+    flat = (atom for atoms in atoms_of.values() for atom in atoms.tolist())
+    places = dict(zip(flat, pairs, strict=True))
+    members = _members(channels, atoms_of, group_of, number_of)
     crosses = _crosses(channels, places)
-    reasons = _reasons(channels, places)
+    reasons = _reasons(channels, group_of, number_of)
     groups = tuple(
         Group(
             name,
-            size,
+            len(atoms_of[name]),
             tuple(members.get(name, ())),
-            tuple(dict.fromkeys(reasons[name][1])),
-            tuple(dict.fromkeys(reasons[name][0])),
+            tuple(dict.fromkeys(reasons.get(number, ([], []))[1])),
+            tuple(dict.fromkeys(reasons.get(number, ([], []))[0])),
             tuple(sorted(crosses.get(name, ()))),
         )
-        for name, size in sizes.items()
+        for number, name in enumerate(names)
     )
     made: dict[str, Axis] = {}
     for flow in channels.flows.values():
         for slot, axis in flow.made.items():
             last = slot.rpartition(".")[2]
             made.setdefault(f"{flow.path}:{last}" if last else flow.path, axis)
-    return Arrangement(Groups(channels.graph.name, groups), places, made)
+    return Arrangement(Groups(channels.graph.name, groups), places, made, atoms_of)
 
 
-def _places(channels: Channels) -> dict[int, tuple[str, int]]:
-    """Return the group and number of each basic atom.
+def _grouped(channels: Channels) -> dict[str, Labels]:
+    """Return the basic atoms of each group by name, in order.
 
     Atoms that were created together are in one group, and so are those tied to them; those
     that always stay are in groups of their own.
     """
     atoms = channels.atoms
-    families = atoms.families()
-    keys = {root: bool(atoms.locks(root)) for root in families}
-    above: dict[tuple[int, bool], tuple[int, bool]] = {}
+    every, families = atoms.families()
+    if not len(every):
+        return {}
+    roots, first = np.unique(every, return_index=True)
+    order = np.argsort(first)
+    roots, first = roots[order], first[order]
+    locked = np.isin(every, atoms.noted()[0])
+    keys = 2 * families + locked  # of each atom; those of the first of each root stand for it
+    firsts = np.zeros(atoms.count, np.int64)
+    firsts[roots] = keys[first]
+    tops = _tops(firsts[every], keys)
+    own = tops[keys[first]]
+    groups: dict[str, Labels] = {}
+    taken: set[str] = set()
+    _, starts = np.unique(own, return_index=True)
+    for key in own[np.sort(starts)].tolist():
+        members, family = roots[own == key], key // 2
+        title = atoms.titles[family]
+        # A layer's own name stands for its own channels, of which a group may have others.
+        whole = len(members) == atoms.size_of(family)
+        groups[_unique(title if whole else f"{title}:group", taken)] = members
+    return groups
 
-    def top(key: tuple[int, bool]) -> tuple[int, bool]:
-        while above.setdefault(key, key) != key:
-            key = above[key]
+
+def _tops(first: Labels, second: Labels) -> Labels:
+    """Return the smallest of all keys that pairs connect, for each key."""
+    tops = np.arange(max(int(first.max()), int(second.max())) + 1)
+    differ = first != second
+    pairs = np.unique(np.stack([first[differ], second[differ]], axis=1), axis=0).tolist()
+
+    def top(key: int) -> int:
+        while tops[key] != key:
+            key = int(tops[key])
         return key
 
-    for root, members in families.items():
-        first, *others = ((family, keys[root]) for family in members)
-        for other in others:
-            low, high = sorted((top(first), top(other)))
-            above[high] = low
-    names: dict[tuple[int, bool], str] = {}
-    counts: dict[str, int] = {}
-    places: dict[int, tuple[str, int]] = {}
-    taken: set[str] = set()
-    sizes = Counter(top((members[0], keys[root])) for root, members in families.items())
-    for root, members in families.items():
-        key = top((members[0], keys[root]))
-        if key not in names:
-            title = atoms.titles[key[0]]
-            # A layer's own name stands for its own channels, of which a group may have others.
-            whole = sizes[key] == atoms.size_of(key[0])
-            names[key] = _unique(title if whole else f"{title}:group", taken)
-        name = names[key]
-        places[root] = name, counts.get(name, 0)
-        counts[name] = counts.get(name, 0) + 1
-    return places
+    for one, other in pairs:
+        low, high = sorted((top(one), top(other)))
+        tops[high] = low
+    return np.array([top(key) for key in range(len(tops))])
+
+
+def _numbered(atoms_of: dict[str, Labels], count: int) -> tuple[Labels, Labels]:
+    """Return the number of the group of each atom, or -1, and its number there."""
+    group_of, number_of = np.full(count, -1), np.full(count, -1)
+    for number, atoms in enumerate(atoms_of.values()):
+        group_of[atoms] = number
+        number_of[atoms] = np.arange(len(atoms))
+    return group_of, number_of
 
 
 def _unique(title: str, taken: set[str]) -> str:
@@ -109,35 +138,48 @@ def _axes(channels: Channels) -> Iterator[tuple[Identity, Role, int, Axis, Kind]
 
 
 def _members(
-    channels: Channels, places: dict[int, tuple[str, int]], sizes: dict[str, int]
+    channels: Channels, atoms_of: dict[str, Labels], group_of: Labels, number_of: Labels
 ) -> dict[str, list[Member]]:
+    names = [*atoms_of]
     members: dict[str, list[Member]] = {}
-    for identity, role, number, axis, kind in _axes(channels):
-        maps: dict[str, list[list[int]]] = {}
-        for index, atom in enumerate(channels.atoms.roots(axis.label()).tolist()):
-            for basic in channels.atoms.basics(atom):
-                if basic in places:
-                    name, channel = places[basic]
-                    if name not in maps:
-                        maps[name] = [[] for _ in range(sizes[name])]
-                    maps[name][channel].append(index)
+    for identity, role, axis_number, axis, kind in _axes(channels):
+        at, basics = channels.atoms.spread(axis.label())
+        groups = group_of[basics]
         path = channels.flows[identity].path
-        for name, lists in maps.items():
-            indices = tuple(map(tuple, lists))
-            member = Member(path, ".".join(role), number, kind, indices)
-            members.setdefault(name, []).append(member)
+        for group in _in_order(groups[groups >= 0]):
+            is_here = groups == group
+            size = len(atoms_of[names[group]])
+            indices = _by_channel(at[is_here], number_of[basics[is_here]], size)
+            member = Member(path, ".".join(role), axis_number, kind, indices)
+            members.setdefault(names[group], []).append(member)
     return members
+
+
+def _in_order(numbers: Labels) -> list[int]:
+    """List numbers in the order in which they come first."""
+    found, first = np.unique(numbers, return_index=True)
+    return found[np.argsort(first)].tolist()
+
+
+def _by_channel(at: Labels, numbers: Labels, size: int) -> tuple[tuple[int, ...], ...]:
+    """Return the indices of each channel of a group."""
+    counts = np.bincount(numbers, minlength=size)
+    ordered = at[np.argsort(numbers, kind="stable")]
+    if counts.min() == counts.max():
+        return tuple(map(tuple, ordered.reshape(size, -1).tolist()))
+    ends = np.cumsum(counts).tolist()
+    values = ordered.tolist()
+    return tuple(tuple(values[a:b]) for a, b in pairwise([0, *ends]))
 
 
 def _crosses(channels: Channels, places: dict[int, tuple[str, int]]) -> dict[str, set[str]]:
     """Return which groups share indices of axes, by name."""
     crosses: dict[str, set[str]] = {}
     for *_, axis, _ in _axes(channels):
-        for atom in np.unique(channels.atoms.roots(axis.label())).tolist():
-            if atom >= 0 and channels.atoms.is_product(atom):
-                names = {places[b][0] for b in channels.atoms.basics(atom) if b in places}
-                for name in names:
-                    crosses.setdefault(name, set()).update(names - {name})
+        for atom in channels.atoms.products(axis.label()):
+            names = {places[b][0] for b in channels.atoms.basics(atom) if b in places}
+            for name in names:
+                crosses.setdefault(name, set()).update(names - {name})
     for flow in channels.flows.values():
         for axes in flow.crossing:
             names = {name for axis in axes if (name := _name(channels, axis, places)) is not None}
@@ -154,12 +196,13 @@ def _name(channels: Channels, axis: Axis, places: dict[int, tuple[str, int]]) ->
 
 
 def _reasons(
-    channels: Channels, places: dict[int, tuple[str, int]]
-) -> dict[str, tuple[list[str], list[str]]]:
-    """Return why the channels of each group always stay, and why removing them is lossy."""
-    reasons: dict[str, tuple[list[str], list[str]]] = {}
-    for basic, (name, _) in places.items():
-        locks, losses = reasons.setdefault(name, ([], []))
-        locks += channels.atoms.locks(basic)
-        losses += channels.atoms.losses(basic)
+    channels: Channels, group_of: Labels, number_of: Labels
+) -> dict[int, tuple[list[str], list[str]]]:
+    """Return why channels always stay, and why removing them is lossy, by number of the group."""
+    reasons: dict[int, tuple[list[str], list[str]]] = {}
+    noted = np.unique(np.concatenate(channels.atoms.noted()))
+    for atom in noted[np.argsort(number_of[noted], kind="stable")].tolist():
+        locks, losses = reasons.setdefault(int(group_of[atom]), ([], []))
+        locks += channels.atoms.locks(atom)
+        losses += channels.atoms.losses(atom)
     return reasons

@@ -21,7 +21,8 @@ class Atoms:
     def __init__(self) -> None:
         """Start without atoms."""
         self._parent = np.zeros(1024, np.int64)
-        self._count = 0
+        self.count = 0
+        """How many atoms there are."""
         self._families: list[int] = []
         self._factors: dict[int, tuple[int, ...]] = {}
         self._products: dict[tuple[int, ...], int] = {}
@@ -35,12 +36,12 @@ class Atoms:
 
     def fresh(self, count: int, title: str) -> Labels:
         """Return new atoms, which are one family."""
-        start = self._count
+        start = self.count
         atoms = np.arange(start, start + count)
         if start + count > len(self._parent):
             self._parent = np.concatenate([self._parent, np.zeros(start + count, np.int64)])
         self._parent[start : start + count] = atoms
-        self._count += count
+        self.count += count
         self._families += [len(self.titles)] * count
         self.titles.append(title)
         return atoms
@@ -88,6 +89,33 @@ class Atoms:
             return (root,)
         return tuple(dict.fromkeys(b for factor in factors for b in self.basics(factor)))
 
+    def spread(self, labels: Labels) -> tuple[Labels, Labels]:
+        """Return the basic atoms of an axis, each with the index that it belongs to."""
+        roots = self.roots(labels)
+        at = np.flatnonzero(roots >= 0)
+        found = roots[at]
+        products = self._are_products(found)
+        if not products.any():
+            return at, found
+        basics = {atom: self.basics(atom) for atom in np.unique(found[products]).tolist()}
+        pairs = [
+            (index, basic)
+            for index, atom in zip(at.tolist(), found.tolist(), strict=True)
+            for basic in basics.get(atom, (atom,))
+        ]
+        flat = np.array(pairs, np.int64)
+        return flat[:, 0], flat[:, 1]
+
+    def products(self, labels: Labels) -> list[int]:
+        """List the atoms of an axis that have factors, each once."""
+        roots = np.unique(self.roots(labels))
+        return roots[self._are_products(roots)].tolist()
+
+    def _are_products(self, roots: Labels) -> Labels:
+        if not self._factors:
+            return np.zeros(len(roots), bool)
+        return np.isin(roots, np.fromiter(self._factors, np.int64))
+
     def is_product(self, atom: int) -> bool:
         """Whether an atom has factors."""
         return self.root(atom) in self._factors
@@ -104,13 +132,17 @@ class Atoms:
         """Return why a new channel beside a basic atom changes others, whatever reads it."""
         return tuple(dict.fromkeys(self._mixed.get(self.root(atom), ())))
 
-    def families(self) -> dict[int, list[int]]:
-        """Return for each basic atom the families that it is in."""
-        families: dict[int, list[int]] = {}
-        for atom, root in enumerate(self.roots(np.arange(self._count)).tolist()):
-            if root not in self._factors and self.titles[self._families[atom]]:
-                families.setdefault(root, []).append(self._families[atom])
-        return families
+    def families(self) -> tuple[Labels, Labels]:
+        """Return the families of basic atoms, for each atom of a family: the atom, the family."""
+        families = np.array(self._families, np.int64)
+        roots = self.roots(np.arange(self.count))
+        titled = np.array([bool(title) for title in self.titles], bool)[families]
+        counts = titled & ~self._are_products(roots)
+        return roots[counts], families[counts]
+
+    def noted(self) -> tuple[Labels, Labels]:
+        """Return the basic atoms that always stay, and those whose removal is lossy."""
+        return np.array([*self._locks], np.int64), np.array([*self._lossy], np.int64)
 
     def size_of(self, family: int) -> int:
         """Return how many atoms were created together."""
@@ -131,9 +163,8 @@ class Atoms:
         self._note(self._mixed, labels, reason)
 
     def _note(self, notes: dict[int, list[str]], labels: Labels, reason: str) -> None:
-        for atom in np.unique(self.roots(labels)).tolist():
-            for basic in self.basics(atom):
-                notes.setdefault(basic, []).append(reason)
+        for basic in _each_once(self.spread(np.unique(self.roots(labels)))[1]):
+            notes.setdefault(basic, []).append(reason)
 
     def tie(self, first: Labels, second: Labels, reason: str) -> None:
         """Make the atoms of two axes one, index by index.
@@ -146,12 +177,23 @@ class Atoms:
         ours, theirs = self.roots(first), self.roots(second)
         if np.array_equal(ours, theirs):
             return
+        if self._are_apart(ours, theirs):
+            self._parent[theirs] = ours
+            return
         for one, other in zip(ours.tolist(), theirs.tolist(), strict=True):
             if one < 0 or other < 0:
                 if one != other:
                     self.lock(np.array([max(one, other)]), reason)
             else:
                 self._unite(one, other)
+
+    def _are_apart(self, ours: Labels, theirs: Labels) -> bool:
+        """Whether two axes are of basic atoms, each once, of which the second has no notes."""
+        both = np.concatenate([ours, theirs])
+        if both.min() < 0 or len(np.unique(both)) < len(both) or self._are_products(both).any():
+            return False
+        notes = (self._locks, self._lossy, self._mixed)
+        return not any(note and not note.keys().isdisjoint(theirs.tolist()) for note in notes)
 
     def _unite(self, first: int, second: int) -> None:
         first, second = self.root(first), self.root(second)
@@ -239,3 +281,8 @@ class Atoms:
                 atom = self.product(atom, factor)
             atoms.append(atom)
         return np.array(atoms, np.int64)
+
+
+def _each_once(atoms: Labels) -> list[int]:
+    """List atoms in the order in which they come first."""
+    return [*dict.fromkeys(atoms.tolist())]

@@ -60,7 +60,7 @@ def follow(model: Any) -> Channels:
         ModelError: If the argument is not a model, or has no graph.
     """
     graph = trace(model)
-    with internals.room_for(graph):
+    with internals.room_for(graph), internals.paused_collector():
         seen = settled(graph) if is_edited(graph) else graph
         channels = Channels(graph, seen)
         loop = _Loop(channels, graph, seen, (), None)

@@ -7,7 +7,7 @@ one it comes from. All variables, configs and constants that depend on the group
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, cast
 
 import keras
@@ -25,8 +25,9 @@ from ramet.graph import Call, Graph, Layer
 from ramet.graph.data import Edit
 from ramet.graph.edits.draft import Draft
 from ramet.graph.edits.nested import rebuilt
-from ramet.graph.edits.remake import Remade, remade_layer
+from ramet.graph.edits.remake import Remade, placed_layers, remade_layer
 from ramet.graph.journal import with_entry
+from ramet.graph.stages import Stage
 from ramet.graph.values import Role, Value, Variable, take
 from ramet.tracing.configs import raw_config
 
@@ -43,6 +44,19 @@ class Plan:
     """For each new channel, the old one that it comes from, or -1 for zeros; by group."""
     _known: dict[int, Labels | None] = field(default_factory=dict[int, Any])
 
+    @cached_property
+    def _stays(self) -> Labels | None:
+        """Whether each atom stays; `None` if channels are added or moved."""
+        stays = np.ones(self.channels.atoms.count, bool)
+        for name, sources in self.sources.items():
+            numbers = np.array([*sources], np.int64)
+            if not len(numbers) or (np.diff(numbers, prepend=-1) <= 0).any():
+                return None
+            atoms = self.arrangement.atoms[name]
+            stays[atoms] = False
+            stays[atoms[numbers]] = True
+        return stays
+
     def indices(self, axis: Axis) -> Labels | None:
         """Return which old index each new index of an axis comes from; `None` if all stay."""
         if axis.labels is None:
@@ -52,6 +66,13 @@ class Plan:
         return self._known[id(axis)]
 
     def _indices(self, axis: Axis) -> Labels | None:
+        if self._stays is None:
+            return self._moved_indices(axis)
+        at, basics = self.channels.atoms.spread(axis.label())
+        gone = at[~self._stays[basics]]
+        return np.delete(np.arange(axis.size or 0), gone) if len(gone) else None
+
+    def _moved_indices(self, axis: Axis) -> Labels | None:
         roots = self.channels.atoms.roots(axis.label()).tolist()
         places: list[dict[str, int]] = []
         for atom in roots:
@@ -123,6 +144,7 @@ def resized(
     edit: Edit,
     *,
     growth: Growth | None = None,
+    stage: Stage | None = None,
 ) -> Graph:
     """Return a graph in which groups have other channels, with an entry in its journal.
 
@@ -134,15 +156,14 @@ def resized(
         edit: The edit.
         growth: How new channels start, so that the function stays the same; by default with
             zeros.
+        stage: What the graph was before the edit; by default the graph.
 
     Raises:
         GraphError: If the channels of a group cannot be repeated or moved.
     """
     plan = Plan(channels, arrangement, sources)
     graph = channels.graph
-    records = {
-        layer.identity: layer for visit in graph.walk() for layer in visit.graph.layers.values()
-    }
+    records = placed_layers(graph)
     remade: dict[Identity, Remade] = {}
     for identity, flow in channels.flows.items():
         one = _remade(plan, records[identity], flow, growth)
@@ -152,7 +173,7 @@ def resized(
 
     def renewed(layer: Layer) -> Layer:
         new = remade.get(layer.identity)
-        return layer if new is None else remade_layer(layer, new, edit)
+        return layer if new is None else remade_layer(records[layer.identity], new, edit)
 
     def changed(inner: Graph) -> Graph:
         calls = {name: call for name, call in inner.calls.items() if id(call) in constants}
@@ -163,7 +184,7 @@ def resized(
             draft.change_call(name, **_with_constants(inner, call, constants[id(call)]))
         return draft.done()
 
-    return with_entry(rebuilt(graph, edit, renewed, changed), edit)
+    return with_entry(rebuilt(graph, edit, renewed, changed), edit, stage)
 
 
 def _remade(plan: Plan, record: Layer, flow: Flow, growth: Growth | None) -> Remade | None:

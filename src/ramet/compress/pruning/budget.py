@@ -33,7 +33,9 @@ class Sizes:
             total += group.size
         self._total = total
         self._channels = channels
-        self._places = arrangement.places
+        self._numbers = np.full(channels.atoms.count, total)
+        for name, atoms in arrangement.atoms.items():
+            self._numbers[atoms] = self._starts[name] + np.arange(len(atoms))
         self._tables: dict[int, Array] = {}
         self._shapes = {
             flow.path: [weight.axes for weight in flow.weights.values()]
@@ -65,12 +67,15 @@ class Sizes:
 
     def _table(self, axis: Axis) -> Array:
         """Return the numbers of the channels that each index belongs to."""
-        rows: list[list[int]] = []
-        for atom in self._channels.atoms.roots(axis.label()).tolist():
-            places = (self._places.get(b) for b in self._channels.atoms.basics(atom))
-            rows.append([self._starts[p[0]] + p[1] for p in places if p is not None])
-        width = max(map(len, rows), default=1) or 1
-        return np.array([[*row, *[self._total] * (width - len(row))] for row in rows], np.int64)
+        at, basics = self._channels.atoms.spread(axis.label())
+        counts = np.bincount(at, minlength=axis.size or 0)
+        table = np.full((len(counts), max(int(counts.max(initial=0)), 1)), self._total)
+        order = np.argsort(at, kind="stable")
+        starts = np.cumsum(counts) - counts
+        table[at[order], np.arange(len(at)) - np.repeat(starts, counts)] = self._numbers[
+            basics[order]
+        ]
+        return table
 
 
 class Budget:

@@ -170,7 +170,8 @@ def _lowest(group: Group, scores: Array, kept: int) -> list[int]:
     """Return the channels with the lowest scores, but not all of those that a layer has."""
     order = np.argsort(scores, kind="stable").tolist()
     removed = {*order[: len(order) - kept]}
-    parts = {frozenset(i for i, each in enumerate(m.indices) if each) for m in group.members}
+    partial = [member.indices for member in group.members if not all(member.indices)]
+    parts = {frozenset(i for i, each in enumerate(indices) if each) for indices in partial}
     for part in parts:
         if part and part <= removed:
             removed.remove(max(part, key=lambda number: scores[number]))

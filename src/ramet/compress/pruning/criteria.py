@@ -55,6 +55,8 @@ def weighed(group: Group) -> list[Member]:
 def per_channel(member: Member, values: Array) -> Array:
     """Return the sum of some values for each channel of a member."""
     along = np.moveaxis(values, member.axis, 0).reshape(values.shape[member.axis], -1).sum(1)
+    if len({*map(len, member.indices)}) == 1:
+        return along[np.array(member.indices, np.int64)].sum(1)
     return np.array([along[[*indices]].sum() for indices in member.indices])
 
 

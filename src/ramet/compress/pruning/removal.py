@@ -5,10 +5,12 @@ from collections.abc import Collection, Mapping
 from ramet.compress.channels.arrange import Arrangement
 from ramet.compress.channels.follow import Channels
 from ramet.compress.channels.resize import resized
+from ramet.compress.pruning.masked import RemovedChannels
 from ramet.errors import OptionError
 from ramet.graph import Graph
 from ramet.graph.data import Edit
 from ramet.graph.names import counted
+from ramet.graph.stages import Stage
 
 
 def remove(
@@ -27,8 +29,8 @@ def remove(
     sources: dict[str, list[int]] = {}
     lines: list[str] = []
     for name, numbers in removed.items():
-        group = arrangement.groups[name]
-        left = [number for number in range(group.size) if number not in {*numbers}]
+        group, gone = arrangement.groups[name], {*numbers}
+        left = [number for number in range(group.size) if number not in gone]
         if not left:
             message = (
                 f"all {counted(group.size, 'channel')} of group '{name}' would be removed; "
@@ -45,4 +47,6 @@ def remove(
     else:
         text = f"prune {counted(count, 'channel')} of {counted(len(sources), 'group')}"
         edit = Edit.of_many(text, lines)
-    return resized(channels, arrangement, sources, edit)
+    removal = RemovedChannels(channels, arrangement, sources)
+    stage = Stage(channels.graph, removed=(removal,) if sources else ())
+    return resized(channels, arrangement, sources, edit, stage=stage)

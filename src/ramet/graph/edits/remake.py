@@ -35,12 +35,34 @@ def remake(graph: "Graph", layers: Mapping[tuple[int, int], Remade], edit: Edit)
         layers: What becomes of the layers, by the identities of their records.
         edit: The edit that they belong to.
     """
+    records = placed_layers(graph)
 
     def renewed(layer: Layer) -> Layer:
         remade = layers.get(layer.identity)
-        return layer if remade is None else remade_layer(layer, remade, edit)
+        return layer if remade is None else remade_layer(records[layer.identity], remade, edit)
 
     return rebuilt(graph, edit, renewed, lambda inner: inner)
+
+
+def placed_layers(graph: "Graph") -> dict[tuple[int, int], Layer]:
+    """Return all layers by identity, such that recipes can refer to them.
+
+    The weights of a layer that an edit added or changed are known once the graph is built in which
+    that was done, so its record says where it is.
+    """
+    return {
+        layer.identity: placed(visit.graph, key)
+        for visit in graph.walk()
+        for key, layer in visit.graph.layers.items()
+    }
+
+
+def placed(graph: "Graph", key: str) -> Layer:
+    """Return the record of a layer, with its place if its weights are only known on build."""
+    layer = graph.layers[key]
+    if not layer.is_changed or layer.place is not None:
+        return layer
+    return dataclasses.replace(layer, place=(graph, key))
 
 
 def remade_layer(layer: Layer, remade: Remade, edit: Edit) -> Layer:

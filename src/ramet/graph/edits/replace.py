@@ -12,6 +12,7 @@ from ramet.graph.data import Call, Edit, Gist, Layer
 from ramet.graph.edits.draft import UNKNOWN, Draft
 from ramet.graph.edits.freeze import flagged, layer_at
 from ramet.graph.edits.nested import edit_everywhere, edit_inside
+from ramet.graph.edits.remake import placed
 from ramet.graph.edits.remove import check_mask_unused
 from ramet.graph.edits.resolve import (
     LayerOrFunction,
@@ -206,10 +207,7 @@ def _trains_instead(old: Layer, new: Layer) -> bool:
 
 def _earlier(graph: "Graph", key: str) -> Layer | None:
     """Return the record of a layer before an edit, if its weights are only known on build."""
-    record = graph.layers[key]
-    if not record.is_changed:
-        return None
-    return record if record.place is not None else dataclasses.replace(record, place=(graph, key))
+    return placed(graph, key) if graph.layers[key].is_changed else None
 
 
 def _weights_of(old: Layer) -> Any:
