@@ -26,6 +26,8 @@ def trained_like(model):
             weight.assign(rng.uniform(0.5, 1.5, weight.shape))
         elif len(weight.shape) == 1 and "seed" not in weight.path:
             weight.assign(rng.normal(size=weight.shape) * 0.3)
+        elif len(weight.shape) > 1:
+            weight.assign(rng.normal(size=weight.shape) / np.sqrt(np.prod(weight.shape[:-1])))
     return model
 
 
