@@ -79,6 +79,12 @@ def norm_and_relu():
     return trained_like(keras.Model(start, layers.Dense(2)(x))), data(9, 6)
 
 
+def dropping():
+    start = keras.Input((5, 6))
+    x = layers.LSTM(4, dropout=0.2, name="lstm")(start)
+    return trained_like(keras.Model(start, layers.Dense(2)(x))), data(3, 5, 6)
+
+
 def averaged():
     start = keras.Input((5, 6))
     x = layers.Dense(8, name="embed")(start)
@@ -133,6 +139,8 @@ CASES = [
     (gated, "embed", 11, None, "averages [equal]"),
     (norm_and_relu, "embed", 11, None, "averages [equal]"),
     (averaged, "embed", 11, None, "averages [equal]"),
+    (dropping, "lstm", 8, "zeros", "zeros [equal]"),
+    (dropping, "lstm", 8, "copies", "copies [inference-equal]"),
     (tied_words, "embed", 11, None, "averages [equal]"),
     (after_each, "embed", 16, None, "copies [equal]"),
     (channel_groups, "norm:width", 8, None, "copies [equal]"),
@@ -229,6 +237,12 @@ def unscaled():
     return keras.Model(start, layers.Dense(2)(x))
 
 
+def rounded():
+    start = keras.Input((6,))
+    x = ops.cast(ops.cast(layers.Dense(8, name="embed")(start), "int32"), "float32")
+    return keras.Model(start, layers.Dense(2)(layers.LayerNormalization()(x)))
+
+
 MULTIPLE = r"pass method='copies' and a multiple of 8, such as 16"
 
 
@@ -239,6 +253,7 @@ MULTIPLE = r"pass method='copies' and a multiple of 8, such as 16"
         (sharing_a_norm, "copies", r"computes statistics of all channels; widen another group"),
         (activated, None, rf"hold something else after the relu of 'embed' \(Dense\); {MULTIPLE}"),
         (activated, "averages", r"after the relu of 'embed'"),
+        (rounded, None, rf"hold something else after 'cast\w*' \(Cast\); {MULTIPLE}"),
         (several_axes, None, rf"normalizes several axes together; {MULTIPLE}"),
         (unscaled, None, rf"has no gamma to be scaled; {MULTIPLE}"),
         (
