@@ -45,6 +45,7 @@ KINDS: dict[str, tuple[str, list[Any]]] = {
     "dense": ("flat", [layers.Dense(20, activation="relu", name="firm")]),
     "wide": ("row", [layers.Dense(60, use_bias=False)]),
     "einsum": ("row", [layers.EinsumDense("abc,cd->abd", (None, 30), bias_axes="d")]),
+    "steps": ("row", [layers.EinsumDense("abc,cd->adb", (30, 5), bias_axes="d")]),
     "heads": ("row", [layers.EinsumDense("abc,chd->abhd", (None, 4, 10), bias_axes="hd")]),
     "merged": (
         "row",

@@ -227,3 +227,48 @@ def test_stacked_cells_get_wider_each_time_that_the_graph_is_built():
     for wide in (graph.build(), graph.build()):
         assert [cell.units for cell in wide.get_layer("rnn").cell.cells] == [6, 5]
         assert difference(model, wide, data(2, 5, 4)) < 1e-5
+
+
+def shared_twice():
+    image = keras.Input((8, 8, 3))
+    conv = layers.Conv2D(4, (4, 2), activation="relu", name="conv")
+    x = layers.Add()([conv(image), conv(ops.flip(image, axis=1))])
+    x = layers.GlobalAveragePooling2D()(x)
+    return trained_like(keras.Model(image, layers.Dense(2)(x))), data(2, 8, 8, 3)
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize(
+    ("make", "edits"),
+    [
+        (shared_twice, [lambda graph: deepen(graph, "conv#2")]),
+        (transformer, [lambda graph: deepen(graph, "embed"), lambda g: widen(g, "embed", 11)]),
+        (
+            transformer,
+            [
+                lambda graph: widen(graph, "embed", 11),
+                lambda graph: deepen(
+                    graph, "embed", [layers.Dense(5, name="new"), layers.Dense(11)]
+                ),
+                lambda graph: widen(graph, "new", 9),
+                lambda graph: widen(graph, "mha:key_dim", 6),
+                lambda graph: widen(graph, "up", 36, method="copies"),
+            ],
+        ),
+        (
+            residual,
+            [
+                ramet.compress.fold,
+                lambda graph: widen(graph, "stem", 7),
+                lambda graph: widen(graph, "wide", 9),
+                lambda graph: ramet.compress.prune_channels(graph, {"stem": [4, 5, 6]}),
+            ],
+        ),
+    ],
+)
+def test_networks_grow_before_and_after_other_edits(make, edits):
+    model, x = make()
+    graph = ramet.trace(model)
+    for edit in edits:
+        graph = edit(graph)
+    assert difference(model, graph.build(), x) < 1e-5

@@ -26,6 +26,8 @@ def trained_like(model):
             weight.assign(rng.uniform(0.5, 1.5, weight.shape))
         elif len(weight.shape) == 1 and "seed" not in weight.path:
             weight.assign(rng.normal(size=weight.shape) * 0.3)
+        elif len(weight.shape) > 1:
+            weight.assign(rng.normal(size=weight.shape) / np.sqrt(np.prod(weight.shape[:-1])))
     return model
 
 
@@ -75,6 +77,12 @@ def norm_and_relu():
     start = keras.Input((6,))
     x = layers.ReLU()(layers.LayerNormalization()(layers.Dense(8, name="embed")(start)))
     return trained_like(keras.Model(start, layers.Dense(2)(x))), data(9, 6)
+
+
+def dropping():
+    start = keras.Input((5, 6))
+    x = layers.LSTM(4, dropout=0.2, name="lstm")(start)
+    return trained_like(keras.Model(start, layers.Dense(2)(x))), data(3, 5, 6)
 
 
 def averaged():
@@ -131,6 +139,8 @@ CASES = [
     (gated, "embed", 11, None, "averages [equal]"),
     (norm_and_relu, "embed", 11, None, "averages [equal]"),
     (averaged, "embed", 11, None, "averages [equal]"),
+    (dropping, "lstm", 8, "zeros", "zeros [equal]"),
+    (dropping, "lstm", 8, "copies", "copies [inference-equal]"),
     (tied_words, "embed", 11, None, "averages [equal]"),
     (after_each, "embed", 16, None, "copies [equal]"),
     (channel_groups, "norm:width", 8, None, "copies [equal]"),
@@ -227,6 +237,12 @@ def unscaled():
     return keras.Model(start, layers.Dense(2)(x))
 
 
+def rounded():
+    start = keras.Input((6,))
+    x = ops.cast(ops.cast(layers.Dense(8, name="embed")(start), "int32"), "float32")
+    return keras.Model(start, layers.Dense(2)(layers.LayerNormalization()(x)))
+
+
 MULTIPLE = r"pass method='copies' and a multiple of 8, such as 16"
 
 
@@ -237,6 +253,7 @@ MULTIPLE = r"pass method='copies' and a multiple of 8, such as 16"
         (sharing_a_norm, "copies", r"computes statistics of all channels; widen another group"),
         (activated, None, rf"hold something else after the relu of 'embed' \(Dense\); {MULTIPLE}"),
         (activated, "averages", r"after the relu of 'embed'"),
+        (rounded, None, rf"hold something else after 'cast\w*' \(Cast\); {MULTIPLE}"),
         (several_axes, None, rf"normalizes several axes together; {MULTIPLE}"),
         (unscaled, None, rf"has no gamma to be scaled; {MULTIPLE}"),
         (

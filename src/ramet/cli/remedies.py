@@ -6,7 +6,7 @@ _OPTIONS = (
     (r"pass (force|trust)=True", r"use --\1"),
     (r"pass it in custom_objects", r"use --trust --import"),
     (r"pass method='(\w+)'", r"use --method \1"),
-    (r"pass the layers to be added, such as new=\[.*\]", r"use --by 'layers.Dense(8)'"),
+    (r"pass the layers to (?:be added|add), such as new=\[.*\]", r"use --by 'layers.Dense(8)'"),
     (r"ramet\.compress\.groups lists", r"a --dry-run lists"),
     (r"choose other layers with at=", r"choose other layers with --at"),
     (r"use names=\"exact\"", r"use --exact-names"),

@@ -66,9 +66,9 @@ def widen(model: Any, at: str, size: int, *, method: Method | None = None) -> Gr
         )
         raise OptionError(message)
     if not group.size < size <= _MOST:
+        remedy = "pass a larger number, or prune it" if size <= _MOST else f"{_MOST:,} are the most"
         message = (
-            f"group '{name}' has {group.size} channels, and would have {shown(size)}; pass a "
-            "larger number, or prune it"
+            f"group '{name}' has {group.size} channels, and would have {shown(size)}; {remedy}"
         )
         raise OptionError(message)
     way = way_to(Wish(channels, arrangement, name, size), method)

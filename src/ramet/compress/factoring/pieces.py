@@ -75,6 +75,9 @@ def _einsum(layer: Any, _: int) -> Factorable | str:
     if not rows or not columns or len(rows) + len(columns) < len(kernel):
         return f"the kernel of '{layer.equation}' is not a matrix from inputs to outputs"
     sizes = dict(zip(kernel, layer.kernel.shape, strict=True))
+    declared = layer.partial_output_shape
+    declared = (declared,) if isinstance(declared, int) else tuple(declared)
+    outside = dict(zip(reversed(result.replace("...", "")), reversed(declared), strict=False))
     free = next(letter for letter in "rzyxwvutsqponmlkjihgfedcba" if letter not in layer.equation)
     middle = "".join(letter for letter in source if letter not in rows) + free
     shape = Shape(
@@ -90,7 +93,7 @@ def _einsum(layer: Any, _: int) -> Factorable | str:
         known = known if "..." in middle else known[1:]
         first = {
             "equation": f"{source},{''.join(rows)}{free}->{middle}",
-            "output_shape": (*(None for _ in known), rank),
+            "output_shape": (*map(outside.get, known), rank),
             "bias_axes": None,
             "activation": None,
             "activity_regularizer": None,

@@ -45,7 +45,7 @@ _PASSING = _names(
     "Identity Dropout BaseSpatialDropout ActivityRegularization StochasticDepth GaussianDropout "
     "GaussianNoise AlphaDropout "
     "Reshape Flatten Ravel Permute Transpose Swapaxes Moveaxis ExpandDims Squeeze RepeatVector "
-    "BroadcastTo Flip GetItem Split ArraySplit Concatenate Stack Repeat Tile AveragePool Cast "
+    "BroadcastTo Flip GetItem Split ArraySplit Concatenate Stack Repeat Tile AveragePool "
     "AveragePooling1D AveragePooling2D AveragePooling3D GlobalAveragePooling1D "
     "GlobalAveragePooling2D GlobalAveragePooling3D BaseAdaptiveAveragePooling ZeroPadding1D "
     "ZeroPadding2D ZeroPadding3D Cropping1D Cropping2D Cropping3D UpSampling1D UpSampling2D "
@@ -57,9 +57,10 @@ _RANDOM = _names("Dropout BaseSpatialDropout GaussianDropout GaussianNoise Alpha
 _SUMS = _names("Add Subtract Average")
 _ZERO_KEEPING = _names(
     "BatchNormalization LayerScale PReLU LeakyReLU ELU MaxPooling1D MaxPooling2D MaxPooling3D "
-    "BaseGlobalPooling MaxPool BasePooling Maximum Minimum GaussianDropout Square Sqrt Absolute "
-    "Abs Sign Tanh Sin Silu Gelu Elu Selu Mish Softsign LeakyRelu"
+    "BaseGlobalPooling MaxPool BasePooling Maximum Minimum Tanh Sin Silu Gelu Elu Selu Mish "
+    "Softsign LeakyRelu"
 )
+"""Layers that return zeros for zeros, and pass gradients there."""
 _MAKERS = _names(
     "Dense EinsumDense Embedding BaseConv BaseConvTranspose BaseSeparableConv "
     "MultiHeadAttention GroupedQueryAttention"
@@ -164,6 +165,8 @@ class Contents:
         kinds = _kinds(site.layer)
         contents = [self._content(tensor) for tensor in seen]
         if kinds & _RANDOM and any(each.kind != "other" for each in contents):
+            self.is_random = True
+        if self.kind == "copies" and kinds & _RECURRENT and _drops(site.layer):
             self.is_random = True
         if self.kind == "copies":
             if kinds & _NORMS and seen:
@@ -297,6 +300,8 @@ class Contents:
         """Whether a layer along other axes is linear, and treats all channels alike."""
         if "Rescaling" in kinds:
             return not site.layer.offset
+        if "Cast" in kinds:
+            return "float" in str(site.layer.dtype)
         if kinds & {"Mean", "Sum"}:
             return self._is_settled_reduction(site, kinds)
         return "Dense" in kinds and _activation(site.layer) == "linear" and not site.layer.use_bias
@@ -340,6 +345,12 @@ def _normalizes(site: Site, axis: int, rank: int) -> bool:
 def _kinds(layer: Any) -> frozenset[str]:
     """Return the names of the classes of Keras that a layer is of."""
     return frozenset(cls.__name__ for cls in type(layer).__mro__ if is_of_keras(cls))
+
+
+def _drops(layer: Any) -> bool:
+    """Whether a recurrent layer drops some of its inputs or states in training."""
+    parts = [layer, *(getattr(layer, name, None) for name in ("cell", "forward_layer", "layer"))]
+    return any(getattr(part, f"{of}dropout", 0) for part in parts for of in ("", "recurrent_"))
 
 
 def _activation(layer: Any) -> str:

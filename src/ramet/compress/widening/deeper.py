@@ -56,12 +56,15 @@ def identity_like(layer: Any, at: str) -> Any:
         raise OptionError(message)
     common = {"activation": name, "dtype": layer.dtype_policy}
     if isinstance(layer, keras.layers.Dense):
-        return keras.layers.Dense(layer.units, kernel_initializer="identity", **common)
+        new = keras.layers.Dense(layer.units, kernel_initializer="identity", **common)
+        new.build((None, layer.units))
+        return new
     new = type(layer)(
         layer.filters, layer.kernel_size, padding="same", data_format=layer.data_format, **common
     )
-    shape = [*layer.output.shape]
-    new.build((None, *shape[1:]))
+    around = (None,) * layer.rank
+    first = layer.data_format == "channels_first"
+    new.build((None, layer.filters, *around) if first else (None, *around, layer.filters))
     kernel = np.zeros(tuple(new.kernel.shape))
     middle = tuple((size - 1) // 2 for size in layer.kernel_size)
     kernel[middle] = np.eye(layer.filters)
