@@ -7,11 +7,12 @@ from typing import Any
 from rich.console import Console
 
 from ramet._arguments import check_word, checked_path
-from ramet.errors import OptionError
+from ramet.errors import FileError, OptionError
 from ramet.files.save import save_content
 from ramet.graph import Graph, Layer
 from ramet.graph.paths import call_labels
 from ramet.results.base import Table
+from ramet.results.inventory import Inventory
 from ramet.results.profile import MEASURES, Profile
 from ramet.showing.parts import View
 from ramet.showing.read import layers_of, read
@@ -37,8 +38,9 @@ def show(
     config, shapes and weights of a layer. Takes O(calls), for a page also O(values).
 
     Args:
-        model: A model that can be traced, or a Graph. In an edited Graph, a question mark
-            marks what is not known before it is built.
+        model: A model that can be traced, a Graph, or the path of a file. In an edited Graph, a
+            question mark marks what is not known before it is built; of a file with classes that
+            are not part of Keras, what only their code could say. Nothing of that file is run.
         other: A second one, to show what was added, removed and changed, layer by layer as
             `diff` lists it. Edited graphs are built first.
         to: The file to write: `.html` for a page; `.svg`, `.png` or `.pdf` for a picture. By
@@ -52,7 +54,7 @@ def show(
         ModelError: If it is not a model, or has no graph.
         OptionError: If `to` has another suffix, or `cost` cannot be shown.
         ExtraError: If a `.png` or `.pdf` is to be written and vl-convert is not installed.
-        FileError: If the file cannot be written.
+        FileError: If the file cannot be written, or one to be shown is broken or hostile.
 
     Examples:
         >>> ramet.show(model, to="model.html")
@@ -60,19 +62,40 @@ def show(
     """
     suffix = "" if to is None else _suffix(to)
     _check_cost(cost, other, to)
-    if to is None:
-        Console().print(_table(model, other))
+    stock = _stock(model) if other is None and to is None else None
+    if stock is not None:
+        Console().print(stock.table())
         return
-    save_content(_content(model, other, suffix, cost=cost), Path(to), force=True)
+    from ramet.files.look import readable  # noqa: PLC0415 it imports Keras
+
+    (model, note), (other, second) = readable(model), readable(other)
+    notes = tuple(filter(None, (note, second)))
+    if to is None:
+        Console().print(_table(model, other, notes))
+        return
+    save_content(_content(model, other, suffix, cost=cost, notes=notes), Path(to), force=True)
 
 
-def content_for(
+def _stock(model: Any) -> Inventory | None:
+    """Return the weights in a file of which nothing else is known."""
+    if not isinstance(model, (str, Path)):
+        return None
+    from ramet.files.inventory import inventory  # noqa: PLC0415 it imports h5py
+
+    try:
+        return inventory(Path(model))
+    except FileError:
+        return None  # loading gives the reason
+
+
+def content_for(  # noqa: PLR0913 as `show`, and more
     to: str | os.PathLike[str],
     model: Any,
     other: Any = None,
     *,
     names: tuple[str, ...] = (),
     cost: "Profile | str | None" = None,
+    notes: tuple[str, ...] = (),
 ) -> str | bytes:
     """Return what `show` writes to a file.
 
@@ -82,17 +105,19 @@ def content_for(
         other: As in `show`.
         names: What the models are called, such as the names of their files.
         cost: As in `show`.
+        notes: What is not known of the models.
     """
     _check_cost(cost, other, to)
-    return _content(model, other, _suffix(to), names, cost)
+    return _content(model, other, _suffix(to), names, cost, notes)
 
 
-def _content(
+def _content(  # noqa: PLR0913, PLR0917 as `show` and `content_for` pass them
     model: Any,
     other: Any,
     suffix: str,
     names: tuple[str, ...] = (),
     cost: "Profile | str | None" = None,
+    notes: tuple[str, ...] = (),
 ) -> str | bytes:
     by = None
     if cost is None:
@@ -106,7 +131,8 @@ def _content(
         from ramet.tracing.failures import explained  # noqa: PLC0415 the same
 
         with explained(*(each for each in (model, other) if each is not None)):
-            return page_of(view, layers, compared=other is not None, names=names, by=by)
+            compared = other is not None
+            return page_of(view, layers, compared=compared, names=names, by=by, notes=notes)
     from ramet.showing.picture import drawn_as, picture_of  # noqa: PLC0415 not needed for a table
 
     return drawn_as(suffix, picture_of(view, by=by))
@@ -192,9 +218,9 @@ def _graph(model: Any) -> Graph:
     return trace(model)
 
 
-def _table(model: Any, other: Any) -> Table:
+def _table(model: Any, other: Any, notes: tuple[str, ...] = ()) -> Table:
     view, layers = _view(model, other)
-    return table_of(view, layers, compared=other is not None)
+    return table_of(view, layers, compared=other is not None, notes=notes)
 
 
 def _suffix(to: str | os.PathLike[str]) -> str:

@@ -18,7 +18,7 @@ from ramet.cli.backend import Backend, choose
 from ramet.cli.custom import custom_objects
 from ramet.cli.remedies import with_options
 from ramet.cli.terminal import drop_output, hushed, working
-from ramet.errors import RametError
+from ramet.errors import FileError, RametError
 from ramet.files.words import one_line, printable
 
 DONE, DIFFERENT, FAILED = 0, 1, 2
@@ -77,36 +77,35 @@ class Common:
             return None  # loading gives the reason, or an outline
         return None if None in graphs else graphs
 
-    def load_or_outline(
-        self, paths: list[Path], *, needs_layers: bool = False
-    ) -> tuple[list[Any], str]:
-        """Load models, or read what one file says if its classes are not known.
-
-        Args:
-            paths: The files.
-            needs_layers: Whether an outline is not enough.
-
-        Returns:
-            The models, and a note on what an outline leaves out.
-        """
-        from ramet.files.description import outline
+    def inventory(self, path: Path) -> Any:
+        """List the weights in a file of which nothing else is known; return `None` for others."""
+        from ramet.files.inventory import inventory
 
         try:
-            return [self.load(path) for path in paths], ""
-        except RametError:
-            if self.trust or needs_layers or len(paths) > 1 or paths[0].suffix != ".keras":
-                raise
+            return None if self.trust else inventory(path)
+        except FileError:
+            return None  # loading gives the reason
+
+    def read(self, paths: list[Path]) -> tuple[list[Any], list[str]]:
+        """Load models to look at them: those whose classes are not known, as outlines.
+
+        Returns:
+            The models, and notes on what the outlines leave out.
+        """
+        models: list[Any] = []
+        notes: list[str] = []
+        for path in paths:
             try:
-                graph, foreign = outline(paths[0])
-            except RametError:
-                graph, foreign = None, []
-            if graph is None or not foreign:
-                raise
-        names = ", ".join(foreign)
-        return [graph], (
-            f"this is an outline: {names} is not part of Keras, and nothing was loaded; masks and "
-            "what is marked with ? are not known. To load the file, use --trust"
-        )
+                models.append(self.load(path))
+            except FileError as error:
+                if self.trust:
+                    raise
+                from ramet.files.look import outline
+
+                model, note = outline(path, error)
+                models.append(model)
+                notes.append(with_options(note))
+        return models, notes
 
     def load(self, path: Path) -> Any:
         """Load a model on the chosen backend."""

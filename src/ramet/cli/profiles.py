@@ -35,7 +35,8 @@ def profile(  # noqa: PLR0913 each is an option
 ) -> Answer:
     """Count what a model costs, call by call: MACs, weights, memory, and time if asked.
 
-    With a second file, the two side by side.
+    With a second file, the two side by side. Of a file with classes that are not part of Keras,
+    everything else is counted; nothing of it is loaded.
 
     Examples:
       ramet profile model.keras
@@ -44,16 +45,18 @@ def profile(  # noqa: PLR0913 each is an option
       ramet profile before.keras after.keras
     """
     shapes = _shapes(shape or [])
-    models = [common.load(path) for path in (file, other) if path is not None]
+    files = [path for path in (file, other) if path is not None]
+    models, notes = common.read(files) if not time else ([*map(common.load, files)], [])
     with working("counting"):
         profiles = [verbs.profile(m, batch=batch, shapes=shapes, time=time) for m in models]
     data: dict[str, Any] = {"file": str(file), "other": None if other is None else str(other)}
     if other is None:
         (one,) = profiles
-        one = replace(one, notes=tuple(map(with_options, one.notes)))
+        one = replace(one, notes=(*map(with_options, one.notes), *notes))
         return Answer(one.text(by=by, depth=depth), data | one.to_dict())
     comparison = profiles[0].against(profiles[1])
-    return Answer(comparison.text(depth=depth), data | comparison.to_dict())
+    text = "\n".join((comparison.text(depth=depth), *notes))
+    return Answer(text, data | comparison.to_dict() | {"notes": notes})
 
 
 def _shapes(options: list[str]) -> Any:

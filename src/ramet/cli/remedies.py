@@ -4,6 +4,7 @@ import re
 
 _OPTIONS = (
     (r"pass (force|trust)=True", r"use --\1"),
+    (r"load it with trust=True", r"use --trust --import"),
     (r"pass it in custom_objects", r"use --trust --import"),
     (r"use names=\"exact\"", r"use --exact-names"),
     (r"pass shapes=\{'([^']*)': \.\.\.\}", r"use --shape \1=..."),

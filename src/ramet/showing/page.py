@@ -19,17 +19,20 @@ from ramet.tracing.layer_facts import statistics_of, variables_of
 
 _MANY = 24
 """How many items of a list in a config are shown: a vocabulary can be long."""
+_SCRIPTS = ("layout", "drawing", "panel", "controls")
+"""The files of the script, in the order in which they run."""
 _LONG = 400
 """How many characters of a text in a config are shown."""
 
 
-def page_of(
+def page_of(  # noqa: PLR0913 what is on it
     view: View,
     layers: list[Layer],
     *,
     compared: bool,
     names: tuple[str, ...] = (),
     by: str | None = None,
+    notes: tuple[str, ...] = (),
 ) -> str:
     """Return a page with a view, the views nested in it, and what is known of their layers.
 
@@ -41,6 +44,7 @@ def page_of(
         compared: Whether the view is of two models.
         names: What the models are called, such as the names of their files.
         by: What nodes are shaded by, if they are.
+        notes: What is not known of the models.
     """
     content = _Content()
     root = content.view_index(view)
@@ -51,6 +55,7 @@ def page_of(
         "colours": kinds.COLOURS,
         "shades": None if by is None else _shades(by),
         "totals": totals(view, layers),
+        "notes": notes,
         "size": [WIDTH, HEIGHT],
         "views": content.views,
         "layers": content.layers,
@@ -60,7 +65,7 @@ def page_of(
         "STYLE": _file("page.css"),
         "DRAWING": _file("drawing.css"),
         "DATA": _script_safe(json.dumps(data, separators=(",", ":"), allow_nan=False)),
-        "SCRIPT": _file("page.js"),
+        "SCRIPT": _script(),
     }
     return _filled(_file("page.html"), parts)
 
@@ -73,6 +78,12 @@ def _filled(template: str, parts: dict[str, str]) -> str:
 
 def _file(name: str) -> str:
     return resources.files("ramet.showing").joinpath(name).read_text(encoding="utf-8")
+
+
+def _script() -> str:
+    """Return the script of the page: all files share the scope of one function."""
+    parts = "\n".join(_file(f"page-{name}.js") for name in _SCRIPTS)
+    return f'"use strict";\n(() => {{\n{parts}}})();\n'
 
 
 def _script_safe(text: str) -> str:
