@@ -319,6 +319,8 @@ def test_what_is_no_model_or_has_no_graph():
     with pytest.raises(ramet.ModelError, match="has no graph"):
         ramet.show(Plain())
     with pytest.raises(ramet.ModelError, match="expected a Keras model"):
+        ramet.show(matcher(), 3)
+    with pytest.raises(ramet.FileError, match="there is no file 'other'"):
         ramet.show(matcher(), "other")
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from ramet import keras_internals as internals
 from ramet._arguments import check_flag
 from ramet.comparing.differences import differences
-from ramet.files.look import readable
+from ramet.files.outline import readable
 from ramet.results.diff import Diff
 from ramet.tracing.failures import explained
 from ramet.tracing.settled import settled

@@ -3,11 +3,10 @@
 from dataclasses import replace
 from typing import Any
 
-from ramet._arguments import check_flag
+from ramet._arguments import check_batch, check_flag
 from ramet.errors import OptionError
-from ramet.files.look import readable
+from ramet.files.outline import readable
 from ramet.profiling.profile import profile_of
-from ramet.profiling.sizes import check_batch
 from ramet.results.profile import Profile
 from ramet.tracing.settled import settled
 

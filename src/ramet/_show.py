@@ -8,6 +8,7 @@ from rich.console import Console
 
 from ramet._arguments import check_word, checked_path
 from ramet.errors import FileError, OptionError
+from ramet.files.outline import readable
 from ramet.files.save import save_content
 from ramet.graph import Graph, Layer
 from ramet.graph.paths import call_labels
@@ -66,8 +67,6 @@ def show(
     if stock is not None:
         Console().print(stock.table())
         return
-    from ramet.files.look import readable  # noqa: PLC0415 it imports Keras
-
     (model, note), (other, second) = readable(model), readable(other)
     notes = tuple(filter(None, (note, second)))
     if to is None:
@@ -86,6 +85,19 @@ def _stock(model: Any) -> Inventory | None:
         return inventory(Path(model))
     except FileError:
         return None  # loading gives the reason
+
+
+def check_shown(
+    to: str | os.PathLike[str] | None = None, other: Any = None, cost: "Profile | str | None" = None
+) -> None:
+    """Check what `show` is asked for, before any model is read.
+
+    Raises:
+        OptionError: If a file has an unknown suffix, or costs cannot be shown.
+    """
+    if to is not None:
+        _suffix(to)
+    _check_cost(cost, other, to)
 
 
 def content_for(  # noqa: PLR0913 as `show`, and more

@@ -92,8 +92,11 @@ def clone(  # noqa: PLR0913 each is an option
       ramet clone model.keras member.keras --weights fresh --seed 7
       ramet clone old.h5 new.keras --name resnet
     """
+    from ramet.errors import OptionError
     from ramet.files import save
 
+    if seed is not None and weights is Weights.copy:
+        raise OptionError("--seed has no effect on copied weights; use --weights fresh")
     _check_model_target(source, target, force=force)
     model = common.load(source)
     with working("copying"):
@@ -131,6 +134,11 @@ def verify(  # noqa: PLR0913 each is an option of its own
       ramet verify model.keras folded.keras --only outputs --rtol 1e-5
       ramet verify model.keras twin.keras --json --seed 3
     """
+    from ramet.comparing.options import check_seed, check_tolerances, checked_aspects
+
+    checked_aspects(only)
+    check_tolerances(rtol=rtol, atol=atol)
+    check_seed(seed)
     models = common.load(first), common.load(second)
     chosen: Any = None if only is None else tuple(only)
     with working("comparing"):
@@ -222,10 +230,11 @@ def show(  # noqa: PLR0913 each is an option
       ramet show model.keras --to costs.html --cost macs
       ramet show before.keras after.keras --to change.html
     """
-    from ramet._show import content_for, data_of, text_of
+    from ramet._show import check_shown, content_for, data_of, text_of
     from ramet.files import check_target
     from ramet.files.save import save_content
 
+    check_shown(to, other, cost)
     files = [file] if other is None else [file, other]
     if to is not None:
         check_target(to, force=force, sources=files)

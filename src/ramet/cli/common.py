@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from ramet.cli.backend import Backend, choose
-from ramet.cli.custom import custom_objects
+from ramet.cli.custom import check_trusted, custom_objects
 from ramet.cli.remedies import with_options
 from ramet.cli.terminal import drop_output, hushed, working
 from ramet.errors import FileError, RametError
@@ -23,6 +23,9 @@ from ramet.files.words import one_line, printable
 
 DONE, DIFFERENT, FAILED = 0, 1, 2
 """Exit codes."""
+
+_READ = ("source", "first", "second", "file", "other")
+"""The arguments of commands that are files to read."""
 
 INTERRUPTED = 130
 """The exit code of programs that were interrupted from the keyboard."""
@@ -100,7 +103,7 @@ class Common:
             except FileError as error:
                 if self.trust:
                     raise
-                from ramet.files.look import outline
+                from ramet.files.outline import outline
 
                 model, note = outline(path, error)
                 models.append(model)
@@ -111,6 +114,7 @@ class Common:
         """Load a model on the chosen backend."""
         from ramet.files import load
 
+        check_trusted(self.imports or [], trust=self.trust)
         choose(self.backend)
         own = custom_objects(self.imports or [], trust=self.trust)
         with working(f"loading {path}"):
@@ -202,6 +206,7 @@ def _run(function: Callable[..., Answer], options: dict[str, Any], common: Commo
     try:
         quiet = nullcontext() if common.debug else hushed(spinner=not common.as_json)
         with quiet, warnings.catch_warnings(record=True) as warned:
+            _check_files(options)
             answer = function(**options, common=common)
     except KeyboardInterrupt:
         return _fail(f"ramet {name}", "interrupted", as_json=common.as_json, code=INTERRUPTED)
@@ -214,6 +219,19 @@ def _run(function: Callable[..., Answer], options: dict[str, Any], common: Commo
             print(f"ramet {name}: warning: {one_line(str(warning.message))}", file=sys.stderr)
     data = json.dumps({"command": name, **answer.data}) if common.as_json else None
     return _print(printable(answer.text) if data is None else data, answer.code)
+
+
+def _check_files(options: dict[str, Any]) -> None:
+    """Check that all files are there before the first is loaded.
+
+    Raises:
+        FileError: If one is not, or cannot be a model.
+    """
+    from ramet.files.archive import check_path
+
+    for name in _READ:
+        if options.get(name) is not None:
+            check_path(options[name])
 
 
 def _print(text: str, code: int) -> int:
@@ -229,6 +247,8 @@ def _print(text: str, code: int) -> int:
 def _message(error: Exception) -> str:
     if isinstance(error, RametError):
         return one_line(with_options(str(error)))
+    if isinstance(error, UsageError):
+        return one_line(error.format_message())
     return f"{type(error).__name__}: {one_line(str(error))}"
 
 

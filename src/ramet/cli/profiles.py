@@ -7,10 +7,12 @@ from typing import Annotated, Any
 import typer
 
 import ramet as verbs
+from ramet._arguments import check_batch, check_word
 from ramet.cli.commands import File, app
 from ramet.cli.common import Answer, Common, UsageError, command
 from ramet.cli.remedies import with_options
 from ramet.cli.terminal import working
+from ramet.results.profile import MEASURES, check_depth
 
 
 @command(app)
@@ -44,6 +46,12 @@ def profile(  # noqa: PLR0913 each is an option
       ramet profile detector.keras --shape image=640,640,3
       ramet profile before.keras after.keras
     """
+    check_batch(batch)
+    check_depth(depth)
+    if by is not None:
+        check_word(by, "by", MEASURES)
+    if by == "time" and not time:
+        raise UsageError("--by time needs times; use --time")
     shapes = _shapes(shape or [])
     files = [path for path in (file, other) if path is not None]
     models, notes = common.read(files) if not time else ([*map(common.load, files)], [])
