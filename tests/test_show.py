@@ -111,7 +111,12 @@ def test_tables_for_notebooks():
     assert "returns score, topic" in graph
     assert "the same" in ramet.verify(model, ramet.clone(model))._repr_html_()
     assert ">mask from</th>" in ramet.masks(model)._repr_html_()
+    selection = ramet.trace(model).select(name="*o*")._repr_html_()
+    assert ">encoder/proj</td>" in selection
+    assert "layers of &#x27;matcher&#x27; by name=" in selection
     bare = keras.Sequential([keras.Input((2,)), layers.Dense(1)], name="bare")
+    assert "mask" not in ramet.trace(bare)._repr_html_()  # empty columns are left out
+    assert 'text-align:right">3</td>' in ramet.profile(bare)._repr_html_()
     assert (
         ramet.masks(bare)._repr_html_()
         == "<div><div><b>no masks in &#x27;bare&#x27;</b></div></div>"

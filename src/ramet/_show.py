@@ -150,10 +150,9 @@ def _content(  # noqa: PLR0913, PLR0917 as `show` and `content_for` pass them
     return drawn_as(suffix, picture_of(view, by=by))
 
 
-def text_of(model: Any, other: Any = None, *, cost: Any = None) -> str:
-    """Return what `show` prints, as plain text; `cost` cannot be printed."""
-    _check_cost(cost, other, None)
-    return as_text(_table(model, other))
+def text_of(model: Any, other: Any = None, *, notes: tuple[str, ...] = ()) -> str:
+    """Return what `show` prints, as plain text."""
+    return as_text(_table(model, other, notes))
 
 
 def data_of(model: Any, other: Any = None) -> dict[str, Any]:

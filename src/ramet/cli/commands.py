@@ -254,8 +254,7 @@ def show(  # noqa: PLR0913 each is an option
         save_content(content, to, force=force, sources=files)
         said = f"'{models[0].name}' is shown in {to}"
         return Answer("\n".join(filter(None, (said, note))), {**data, "to": str(to)})
-    text = "\n".join(filter(None, (text_of(*models, cost=cost), note)))
-    return Answer(text, {**data, "to": None, **data_of(*models)})
+    return Answer(text_of(*models, notes=tuple(notes)), {**data, "to": None, **data_of(*models)})
 
 
 @command(app)

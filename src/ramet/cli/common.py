@@ -202,7 +202,7 @@ def _shared_parameters() -> list[inspect.Parameter]:
 
 def _run(function: Callable[..., Answer], options: dict[str, Any], common: Common) -> int:
     """Run a command, print its answer or its error, and return the exit code."""
-    name = function.__name__
+    name = function.__name__.replace("_", "-")
     try:
         quiet = nullcontext() if common.debug else hushed(spinner=not common.as_json)
         with quiet, warnings.catch_warnings(record=True) as warned:

@@ -13,6 +13,7 @@ from ramet.cli.common import Answer, Common, UsageError, command
 from ramet.cli.remedies import with_options
 from ramet.cli.terminal import working
 from ramet.results.profile import MEASURES, check_depth
+from ramet.text.console import folded, terminal_width
 
 
 @command(app)
@@ -63,7 +64,8 @@ def profile(  # noqa: PLR0913 each is an option
         one = replace(one, notes=(*map(with_options, one.notes), *notes))
         return Answer(one.text(by=by, depth=depth), data | one.to_dict())
     comparison = profiles[0].against(profiles[1])
-    text = "\n".join((comparison.text(depth=depth), *notes))
+    told = (line for note in notes for line in folded(note, terminal_width(), hanging=3))
+    text = "\n".join((comparison.text(depth=depth), *told))
     return Answer(text, data | comparison.to_dict() | {"notes": notes})
 
 

@@ -51,9 +51,9 @@ def outline(path: Path, reason: FileError) -> tuple[Any, str]:
     titles = [*dict.fromkeys(named.title for named in foreign)]
     listed = ", ".join(titles[:_LISTED])
     more = f" and {len(titles) - _LISTED} more" if len(titles) > _LISTED else ""
-    are = "is" if len(titles) == 1 else "are"
+    are, their = ("is", "its") if len(titles) == 1 else ("are", "their")
     return model, (
-        f"'{path}' is an outline: {listed}{more} {are} not part of Keras, and none of their code "
-        "was loaded; what only it says is not known, such as masks, and what is marked with ?; "
+        f"'{path}' is an outline: {listed}{more} {are} not part of Keras, and none of {their} code "
+        "was loaded; what only that says is not known, such as masks, and what is marked with ?; "
         "if you trust the origin of the file, load it with trust=True"
     )
