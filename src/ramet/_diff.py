@@ -42,9 +42,9 @@ def diff(first: Any, second: Any, *, weights: bool = True) -> Diff:
         classifier and classifier: 1 renamed
     """
     check_flag(weights, "weights")
-    models, notes = zip(*map(readable, (first, second)), strict=True)
-    graphs = [settled(model) for model in models]
+    told = [readable(each) for each in (first, second)]
+    graphs = [settled(model) for model, _ in told]
     with explained(*graphs), internals.room_for(*graphs):
         changes = tuple(differences(*graphs, weights=weights))
-    told = tuple(dict.fromkeys(filter(None, notes)))
-    return Diff(graphs[0].name, graphs[1].name, changes, told)
+    notes = tuple(dict.fromkeys(note for _, note in told if note))
+    return Diff(graphs[0].name, graphs[1].name, changes, notes)

@@ -186,7 +186,9 @@ def test_show_says_what_it_knows_and_loads_nothing(run):  # noqa: F811 the fixtu
 
 def test_pages_of_outlines(run, models):  # noqa: F811 the fixture
     assert "outline" in run("show", "model.keras", "--to", models / "model.html")
-    assert "Twist" in (models / "model.html").read_text(encoding="utf-8")
+    page = (models / "model.html").read_text(encoding="utf-8")
+    assert "Twist" in page
+    assert "is an outline" in page
     run("show", "model.keras", "--to", models / "model.svg")
     run("show", "model.keras", "--to", models / "cost.html", "--cost", "macs")
 
@@ -308,6 +310,21 @@ def test_nothing_is_imported_run_or_unpickled(tmp_path, monkeypatch):
     ramet.profile(tmp_path / "model.keras")
     ramet.show(tmp_path / "model.keras", to=tmp_path / "model.html")
     assert not {name for name in {*sys.modules} - before if name.split(".")[0] == "test_outline"}
+
+
+def test_a_number_of_outputs_is_no_bomb(tmp_path):
+    model = twisted()
+    model.save(tmp_path / "model.keras")
+    with zipfile.ZipFile(tmp_path / "model.keras") as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    text = members["config.json"].decode().replace('["twist", 0, 1]', '["twist", 0, 2000000000]')
+    assert text != members["config.json"].decode()
+    members["config.json"] = text.encode()
+    with zipfile.ZipFile(tmp_path / "bomb.keras", "w") as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    with pytest.raises(FileError, match="no layer has an output number 2000000000"):
+        look(tmp_path / "bomb.keras")
 
 
 def test_the_rest_of_the_file_is_checked_as_always(tmp_path):

@@ -247,8 +247,9 @@ def _print(text: str, code: int) -> int:
 def _message(error: Exception) -> str:
     if isinstance(error, RametError):
         return one_line(with_options(str(error)))
+    usage: Any = error
     if isinstance(error, UsageError):
-        return one_line(error.format_message())
+        return one_line(usage.format_message())
     return f"{type(error).__name__}: {one_line(str(error))}"
 
 

@@ -192,8 +192,8 @@ class _Reader:
 
 def has_layers(described: dict[str, Any]) -> bool:
     """Whether a config is of a model, of whatever class, that says what it is made of."""
-    config = described["config"]
-    layers = config.get("layers") if isinstance(config, dict) else None
+    config: Any = described["config"]
+    layers = cast("dict[str, Any]", config).get("layers") if isinstance(config, dict) else None
     if not isinstance(layers, list):
         return False
     items = cast("list[Any]", layers)

@@ -37,6 +37,9 @@ from ramet.files.words import one_line
 Reads = dict[tuple[str, int], dict[int, Tensor | None]]
 """Outputs of calls, by layer, number of the call, and index; `None` for what nobody reads."""
 
+_OUTPUTS = 1 << 12
+"""How many outputs a layer may have: as many are created for its stand-in as one is read of."""
+
 _PICKLED = "__lambda__"
 
 
@@ -115,21 +118,22 @@ class _Rewriter:
         place = self.places.place(group, name)
         calls = described.get("inbound_nodes")
         if has_layers(described):
-            outputs = next((reads[key] for key in sorted(reads) if key[0] == name), {})
+            known: dict[int, Tensor | None] = {}
+            outputs = next((reads[key] for key in sorted(reads) if key[0] == name), known)
             ends = [outputs.get(index) for index in range(max(outputs, default=-1) + 1)]
             return self.model(described, place or "", ends)
         if not _is_foreign_layer(described):
             inner = {key: self._part(value) for key, value in config.items()}
             return {**described, "config": inner}
-        known = self.shared.get(number) if number is not None else None
-        if known is None:
+        twin = self.shared.get(number) if number is not None else None
+        if twin is None:
             told = Told(str(described["class_name"]), _plain(config))
             trains = bool(config.get("trainable", True))
             told.variables = [*self._variables(place, trains=trains)] if place else []
-            known = {**self._named(standins.layer_class(told)), "told": told}
+            twin = {**self._named(standins.layer_class(told)), "told": told}
             if number is not None:
-                self.shared[number] = known
-        told = known["told"]
+                self.shared[number] = twin
+        told = twin["told"]
         if calls is None:
             told.calls += _built_for(described, reads)
         for at, call in enumerate(calls or []):
@@ -138,7 +142,7 @@ class _Rewriter:
             k: v for k, v in described.items() if k in ("inbound_nodes", "name", "shared_object_id")
         }
         fresh = {"name": name, "trainable": bool(config.get("trainable", True))}
-        return {**rest, **self._without_told(known), "config": fresh}
+        return {**rest, **self._without_told(twin), "config": fresh}
 
     def _without_told(self, known: dict[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in known.items() if key != "told"}
@@ -234,13 +238,26 @@ def _read_in(config: dict[str, Any], ends: list[Tensor | None]) -> Reads:
     reads: Reads = {}
     for each in config["layers"]:
         for tensor in tensors_in(each["inbound_nodes"]):
-            name, at, index = tensor["keras_history"]
+            name, at, index = _checked(tensor["keras_history"])
             reads.setdefault((name, at), {})[index] = tuple(tensor["shape"]), tensor["dtype"]
     known = [*ends, *[None] * len(config["layers"])]
-    for (name, at, index), end in zip(histories_in(config["output_layers"]), known, strict=False):
+    for history, end in zip(histories_in(config["output_layers"]), known, strict=False):
+        name, at, index = _checked(history)
         outputs = reads.setdefault((name, at), {})
         outputs[index] = outputs.get(index) or end
     return reads
+
+
+def _checked(history: Any) -> tuple[str, int, int]:
+    """Return the call and the number of an output, if a layer may have that many.
+
+    Raises:
+        UndescribedError: If it may not.
+    """
+    name, at, index = history
+    if type(index) is not int or not 0 <= index < _OUTPUTS:
+        raise UndescribedError(f"no layer has an output number {index}")
+    return name, at, index
 
 
 def _chained(config: dict[str, Any], ends: list[Tensor | None]) -> Reads:
@@ -248,16 +265,23 @@ def _chained(config: dict[str, Any], ends: list[Tensor | None]) -> Reads:
     reads: Reads = {}
     layers = config["layers"]
     for each, following in itertools.pairwise(layers):
-        shape = (following.get("build_config") or {}).get("input_shape")
+        shape = _built_shape(following)
         if shape is not None:
-            reads[each["config"]["name"], 0] = {0: (tuple(shape), "float32")}
+            reads[each["config"]["name"], 0] = {0: (shape, "float32")}
     if layers and ends and ends[0] is not None:
         reads[layers[-1]["config"]["name"], 0] = {0: ends[0]}
     return reads
 
 
+def _built_shape(described: dict[str, Any]) -> standins.Shape | None:
+    """Return the shape of the input that a layer was built for."""
+    built: dict[str, Any] = described.get("build_config") or {}
+    shape = built.get("input_shape")
+    return None if shape is None else tuple(shape)
+
+
 def _built_for(described: dict[str, Any], reads: Reads) -> list[Any]:
     """Return the one call of a layer of a Sequential model."""
-    shape = (described.get("build_config") or {}).get("input_shape")
-    inputs: list[Tensor] = [] if shape is None else [(tuple(shape), "float32")]
+    shape = _built_shape(described)
+    inputs: list[Tensor] = [] if shape is None else [(shape, "float32")]
     return [(inputs, reads.get((described["config"]["name"], 0), {}))]

@@ -62,7 +62,7 @@ class StandIn(keras.layers.Layer):
 
     def __init__(self, *, name: str, trainable: bool = True) -> None:
         """Create the layer with the variables in the file, which needs no build."""
-        super().__init__(name=name, trainable=trainable, autocast=False)
+        super().__init__(name=name, trainable=trainable, autocast=False)  # pyright: ignore[reportUnknownMemberType] Keras has no types
         self.supports_masking = True
         for label, values, trains in self.told.variables:
             self.add_weight(
@@ -111,7 +111,10 @@ class StandIn(keras.layers.Layer):
 
 
 def _constant(values: Any) -> Callable[..., Any]:
-    return lambda shape, dtype=None: keras.ops.convert_to_tensor(values.reshape(shape), dtype)
+    def constant(shape: Any, dtype: Any = None) -> Any:
+        return keras.ops.convert_to_tensor(values.reshape(shape), dtype)
+
+    return constant
 
 
 class _Part:
