@@ -55,6 +55,8 @@ def has_graph(model: Any) -> bool:
 
 
 def _why_no_graph(model: Any) -> str:
+    if isinstance(model, keras.Sequential) and not model.layers:
+        return f"Sequential model '{model.name}' has no layers, so it has no graph; add one"
     if isinstance(model, keras.Sequential):
         return (
             f"Sequential model '{model.name}' has not been built, so it has no graph "
