@@ -29,6 +29,7 @@ import ramet
 from ramet.errors import ModelError, SourceError
 from ramet.files import load
 from ramet.files.description import describe
+from ramet.files.look import look
 from watching import watched
 
 SECONDS = 60
@@ -301,5 +302,5 @@ def play(seed: int, bases: list[bytes], folder: Path, tally: Tally) -> None:
     path = folder / "m.keras"
     path.write_bytes(changed(draw.choice(bases), draw.choice(bases), draw))
     tally.files += 1
-    for read in (load, describe, emitted):
+    for read in (load, describe, emitted, look):
         attempt(path, read, tally)

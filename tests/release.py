@@ -131,7 +131,7 @@ def check_wheel(wheel: Path, *, pure: bool) -> None:
         metadata = email.message_from_bytes(archive.read(path))
     compiled = [name for name in names if name.endswith((".so", ".pyd"))]
     check(bool(compiled) != pure, f"{wheel.name} holds {compiled or 'nothing compiled'}")
-    for name in ("py.typed", "showing/page.js", "showing/page.css", "showing/page.html"):
+    for name in ("py.typed", "showing/page-layout.js", "showing/page.css", "showing/page.html"):
         check(f"ramet/{name}" in names, f"{wheel.name} lacks {name}")
     check(not [n for n in names if not n.startswith("ramet")], f"{wheel.name} holds other packages")
     check(metadata["Version"] == VERSION, f"{wheel.name} is of version {metadata['Version']}")

@@ -271,6 +271,9 @@ def test_two_models_are_coloured_by_difference(driver, tmp_path):
         script = "getComputedStyle(document.documentElement).getPropertyValue(arguments[0]).trim()"
         wanted = page.ask(script, f"--{difference}-fill")
         assert page.fill(name) == tuple(bytes.fromhex(wanted[1:])), name
+    changes = page.text("panel")
+    assert "ADDED (1)" in changes
+    assert "units=5 is now 7" in changes, "each difference is listed with its reason"
     page.mouse("topic")
     assert "before" in page.text("panel") or "differ" in page.text("panel").lower()
     assert page.ask("document.querySelector('#panel del').textContent") == "5"
@@ -349,6 +352,10 @@ def test_a_model_of_800_layers_begins_folded_and_unfolds(driver, tmp_path):
     assert page.ask(timing) < 5000, "milliseconds"
     assert len(page.boxes()) > 800
     assert page.ask("document.getElementById('minimap').style.visibility") == "visible"
+    assert page.ask("Number(document.getElementById('minimap').getAttribute('width'))") >= 48, (
+        "not a hairline"
+    )
+    assert page.ask("Number(document.querySelector('#minimap .seen').getAttribute('height'))") >= 3
     page.search("top_conv")
     assert page.selected() == "top_conv"
     assert page.complaints() == []

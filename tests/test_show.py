@@ -111,7 +111,12 @@ def test_tables_for_notebooks():
     assert "returns score, topic" in graph
     assert "the same" in ramet.verify(model, ramet.clone(model))._repr_html_()
     assert ">mask from</th>" in ramet.masks(model)._repr_html_()
+    selection = ramet.trace(model).select(name="*o*")._repr_html_()
+    assert ">encoder/proj</td>" in selection
+    assert "layers of &#x27;matcher&#x27; by name=" in selection
     bare = keras.Sequential([keras.Input((2,)), layers.Dense(1)], name="bare")
+    assert "mask" not in ramet.trace(bare)._repr_html_()  # empty columns are left out
+    assert 'text-align:right">3</td>' in ramet.profile(bare)._repr_html_()
     assert (
         ramet.masks(bare)._repr_html_()
         == "<div><div><b>no masks in &#x27;bare&#x27;</b></div></div>"
@@ -324,8 +329,33 @@ def test_what_is_no_model_or_has_no_graph():
 
     with pytest.raises(ramet.ModelError, match="has no graph"):
         ramet.show(Plain())
+    with pytest.raises(ramet.ModelError, match="has no layers, so it has no graph; add one"):
+        ramet.show(keras.Sequential([keras.Input((3,))]))
     with pytest.raises(ramet.ModelError, match="expected a Keras model"):
+        ramet.show(matcher(), 3)
+    with pytest.raises(ramet.FileError, match="there is no file 'other'"):
         ramet.show(matcher(), "other")
+
+
+def test_a_model_without_layers(tmp_path, capsys):
+    x = keras.Input((3,), name="x")
+    model = keras.Model(x, x, name="nothing")
+    for suffix in (".html", ".svg"):
+        ramet.show(model, to=tmp_path / f"model{suffix}")
+    ramet.show(model, model, to=tmp_path / "both.html")
+    ramet.show(model)
+    assert "1 call, 0 parameters" in capsys.readouterr().out
+
+
+def test_several_edges_between_two_calls_and_a_layer_on_itself(tmp_path):
+    x = keras.Input((3,), name="x")
+    again = layers.Dense(3, name="again")
+    y = again(again(again(x)))
+    model = keras.Model(x, layers.Add(name="sum")([y, y, y]), name="loops")
+    ramet.show(model, to=tmp_path / "model.html")
+    data = page_data(tmp_path / "model.html")
+    assert sorted(nodes(data)) == ["again", "again#2", "again#3", "sum", "x"]
+    assert len(data["views"][0]["edges"]) == 4
 
 
 @pytest.mark.parametrize(("suffix", "start"), [(".png", b"\x89PNG"), (".pdf", b"%PDF")])

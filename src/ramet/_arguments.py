@@ -19,6 +19,9 @@ from ramet.errors import OptionError
 DEEPEST = 200
 """Levels of lists, tuples and dicts in an argument. Keras itself fails on a few more."""
 
+_LARGEST_SIZE = 2**40
+"""The largest size of an axis that is accepted."""
+
 _LONGEST = 60
 """Characters of a value in a message."""
 _DIGITS = 40
@@ -89,6 +92,23 @@ def check_count(value: object, what: str, most: int) -> None:
     """Check that an argument is a number of things."""
     if not _is_integer(value) or not 0 <= int(cast("int", value)) <= most:
         raise OptionError(f"{what}, 0 to {most:,}, got {shown(value)}")
+
+
+def is_size(value: object) -> bool:
+    """Whether a value can be the size of an axis."""
+    is_integer = not isinstance(value, bool) and isinstance(value, Integral)
+    return is_integer and 0 < int(cast("int", value)) <= _LARGEST_SIZE
+
+
+def check_batch(batch: object) -> None:
+    """Check that a batch size is a positive integer.
+
+    Raises:
+        OptionError: If it is not.
+    """
+    if not is_size(batch):
+        message = f"batch must be a positive integer, got {shown(batch)}"
+        raise OptionError(message)
 
 
 def check_number(value: object, what: str) -> None:

@@ -1,12 +1,11 @@
 """`diff`: what changed between two models, each change listed once, where it begins."""
 
-from pathlib import Path
 from typing import Any
 
 from ramet import keras_internals as internals
 from ramet._arguments import check_flag
 from ramet.comparing.differences import differences
-from ramet.files import load
+from ramet.files.outline import readable
 from ramet.results.diff import Diff
 from ramet.tracing.failures import explained
 from ramet.tracing.settled import settled
@@ -24,7 +23,9 @@ def diff(first: Any, second: Any, *, weights: bool = True) -> Diff:
     O(calls · log calls) unless the models have little in common, and reads every weight once.
 
     Args:
-        first: A model that can be traced, a Graph, or the path of a `.keras` file.
+        first: A model that can be traced, a Graph, or the path of a file. A file with classes
+            that are not part of Keras is compared as far as it says what it holds, without
+            loading it.
         second: The model to compare with, of any of these types.
         weights: Whether to compare the values of variables.
 
@@ -33,7 +34,7 @@ def diff(first: Any, second: Any, *, weights: bool = True) -> Diff:
 
     Raises:
         ModelError: If either is not a model, or has no graph.
-        FileError: If a file does not hold a model that can be loaded safely.
+        FileError: If a file does not hold a model, or is a broken or hostile one.
 
     Examples:
         >>> edited = ramet.trace(model).rename({"head": "logits"}).build()
@@ -41,8 +42,9 @@ def diff(first: Any, second: Any, *, weights: bool = True) -> Diff:
         classifier and classifier: 1 renamed
     """
     check_flag(weights, "weights")
-    models = [load(each) if isinstance(each, (str, Path)) else each for each in (first, second)]
-    graphs = [settled(model) for model in models]
+    told = [readable(each) for each in (first, second)]
+    graphs = [settled(model) for model, _ in told]
     with explained(*graphs), internals.room_for(*graphs):
         changes = tuple(differences(*graphs, weights=weights))
-    return Diff(graphs[0].name, graphs[1].name, changes)
+    notes = tuple(dict.fromkeys(note for _, note in told if note))
+    return Diff(graphs[0].name, graphs[1].name, changes, notes)

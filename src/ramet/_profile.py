@@ -1,10 +1,12 @@
 """`profile`: what a model costs, call by call."""
 
+from dataclasses import replace
 from typing import Any
 
-from ramet._arguments import check_flag
+from ramet._arguments import check_batch, check_flag
+from ramet.errors import OptionError
+from ramet.files.outline import readable
 from ramet.profiling.profile import profile_of
-from ramet.profiling.sizes import check_batch
 from ramet.results.profile import Profile
 from ramet.tracing.settled import settled
 
@@ -22,7 +24,8 @@ def profile(model: Any, *, batch: int = 1, time: bool = False, shapes: Any = Non
     is built first, on the weights of its model. Takes O(calls).
 
     Args:
-        model: A model that can be traced, or a Graph.
+        model: A model that can be traced, a Graph, or the path of a file. Of a file with classes
+            that are not part of Keras, everything else is counted, without loading it.
         batch: How many examples are computed at once.
         time: Whether to measure the time of each call as well: the model is run on generated data,
             eagerly and call by call, and the median of several runs is taken. That includes the
@@ -38,6 +41,7 @@ def profile(model: Any, *, batch: int = 1, time: bool = False, shapes: Any = Non
         OptionError: If `batch` is not a positive integer, or `shapes` does not fit, or times are
             to be measured and a size is not known.
         GraphError: If `shapes` names an input that does not exist.
+        FileError: If a file does not hold a model, or is a broken or hostile one.
 
     Examples:
         >>> profile = ramet.profile(model)
@@ -52,5 +56,8 @@ def profile(model: Any, *, batch: int = 1, time: bool = False, shapes: Any = Non
     """
     check_batch(batch)
     check_flag(time, "time")
-    graph = settled(model)
-    return profile_of(graph, batch=int(batch), shapes=shapes, time=time)
+    model, note = readable(model)
+    if note and time:
+        raise OptionError(f"the time of layers cannot be measured where {note}")
+    profile = profile_of(settled(model), batch=int(batch), shapes=shapes, time=time)
+    return replace(profile, notes=(*profile.notes, note)) if note else profile

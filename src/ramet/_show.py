@@ -7,11 +7,13 @@ from typing import Any, TypeAlias
 from rich.console import Console
 
 from ramet._arguments import check_word, checked_path
-from ramet.errors import OptionError
+from ramet.errors import FileError, OptionError
+from ramet.files.outline import readable
 from ramet.files.save import save_content
 from ramet.graph import Graph, Layer
 from ramet.graph.paths import call_labels, layer_paths
 from ramet.results.base import Table
+from ramet.results.inventory import Inventory
 from ramet.results.profile import MEASURES, Profile
 from ramet.results.sensitivity import Sensitivity
 from ramet.showing.parts import View
@@ -42,8 +44,9 @@ def show(
     config, shapes and weights of a layer. Takes O(calls), for a page also O(values).
 
     Args:
-        model: A model that can be traced, or a Graph. In an edited Graph, a question mark
-            marks what is not known before it is built.
+        model: A model that can be traced, a Graph, or the path of a file. In an edited Graph, a
+            question mark marks what is not known before it is built; of a file with classes that
+            are not part of Keras, what only their code could say. Nothing of that file is run.
         other: A second one, to show what was added, removed and changed, layer by layer, as
             `diff` lists it. Edited graphs are built first.
         to: The file to write: `.html` for a page; `.svg`, `.png` or `.pdf` for a picture. By
@@ -58,7 +61,7 @@ def show(
         ModelError: If the argument is not a model, or has no graph.
         OptionError: If `to` has an unknown suffix, or `cost` cannot be shown.
         ExtraError: If a `.png` or `.pdf` is to be written and vl-convert is not installed.
-        FileError: If the file cannot be written.
+        FileError: If the file cannot be written, or one to be shown is broken or hostile.
 
     Examples:
         >>> ramet.show(model, to="model.html")
@@ -68,19 +71,51 @@ def show(
     """
     suffix = "" if to is None else _suffix(to)
     _check_cost(cost, other)
-    if to is None:
-        Console().print(_table(model, other, cost))
+    stock = _stock(model) if other is None and to is None else None
+    if stock is not None:
+        Console().print(stock.table())
         return
-    save_content(_content(model, other, suffix, cost=cost), Path(to), force=True)
+    (model, note), (other, second) = readable(model), readable(other)
+    notes = tuple(filter(None, (note, second)))
+    if to is None:
+        Console().print(_table(model, other, cost, notes))
+        return
+    save_content(_content(model, other, suffix, cost=cost, notes=notes), Path(to), force=True)
 
 
-def content_for(
+def _stock(model: Any) -> Inventory | None:
+    """Return the weights in a file of which nothing else is known."""
+    if not isinstance(model, (str, Path)):
+        return None
+    from ramet.files.inventory import inventory  # noqa: PLC0415 it imports h5py
+
+    try:
+        return inventory(Path(model))
+    except FileError:
+        return None  # loading gives the reason
+
+
+def check_shown(
+    to: str | os.PathLike[str] | None = None, other: Any = None, cost: Cost = None
+) -> None:
+    """Check what `show` is asked for, before any model is read.
+
+    Raises:
+        OptionError: If a file has an unknown suffix, or costs cannot be shown.
+    """
+    if to is not None:
+        _suffix(to)
+    _check_cost(cost, other)
+
+
+def content_for(  # noqa: PLR0913 as `show`, and more
     to: str | os.PathLike[str],
     model: Any,
     other: Any = None,
     *,
     names: tuple[str, ...] = (),
     cost: Cost = None,
+    notes: tuple[str, ...] = (),
 ) -> str | bytes:
     """Return what `show` writes to a file.
 
@@ -90,17 +125,19 @@ def content_for(
         other: As in `show`.
         names: What the models are called, such as the names of their files.
         cost: As in `show`.
+        notes: What is not known of the models.
     """
     _check_cost(cost, other)
-    return _content(model, other, _suffix(to), names, cost)
+    return _content(model, other, _suffix(to), names, cost, notes)
 
 
-def _content(
+def _content(  # noqa: PLR0913, PLR0917 as `show` and `content_for` pass them
     model: Any,
     other: Any,
     suffix: str,
     names: tuple[str, ...] = (),
     cost: Cost = None,
+    notes: tuple[str, ...] = (),
 ) -> str | bytes:
     view, layers, key = _view(model, other, cost)
     if other is not None and not names:
@@ -110,16 +147,19 @@ def _content(
         from ramet.tracing.failures import explained  # noqa: PLC0415 the same
 
         with explained(*(each for each in (model, other) if each is not None)):
-            return page_of(view, layers, compared=other is not None, names=names, key=key)
+            compared = other is not None
+            return page_of(view, layers, compared=compared, names=names, key=key, notes=notes)
     from ramet.showing.picture import drawn_as, picture_of  # noqa: PLC0415 not needed for a table
 
     return drawn_as(suffix, picture_of(view, key=key))
 
 
-def text_of(model: Any, other: Any = None, *, cost: Cost = None) -> str:
+def text_of(
+    model: Any, other: Any = None, *, cost: Cost = None, notes: tuple[str, ...] = ()
+) -> str:
     """Return what `show` prints, as plain text."""
     _check_cost(cost, other)
-    return as_text(_table(model, other, cost))
+    return as_text(_table(model, other, cost, notes))
 
 
 def data_of(model: Any, other: Any = None, *, cost: Cost = None) -> dict[str, Any]:
@@ -205,9 +245,9 @@ def _graph(model: Any) -> Graph:
     return trace(model)
 
 
-def _table(model: Any, other: Any, cost: Cost) -> Table:
+def _table(model: Any, other: Any, cost: Cost, notes: tuple[str, ...] = ()) -> Table:
     view, layers, key = _view(model, other, cost)
-    return table_of(view, layers, compared=other is not None, key=key)
+    return table_of(view, layers, compared=other is not None, key=key, notes=notes)
 
 
 def _suffix(to: str | os.PathLike[str]) -> str:

@@ -25,10 +25,12 @@ def choose(wanted: Backend | None) -> None:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     name = wanted or os.environ.get("KERAS_BACKEND") or _first_installed()
     if name not in [*Backend]:
-        raise OptionError(f"KERAS_BACKEND is '{name}'; ramet runs on {', '.join(Backend)}")
+        message = f"KERAS_BACKEND is '{name}', and ramet runs on {', '.join(Backend)}"
+        raise OptionError(f"{message}; {_remedy()}")
     if not _is_installed(name):
         installed = ", ".join(filter(_is_installed, Backend)) or "none"
-        raise OptionError(f"backend '{name}' is not installed (installed: {installed})")
+        message = f"backend '{name}' is not installed (installed: {installed})"
+        raise OptionError(f"{message}; {_remedy()}")
     if wanted is not None and "keras" in sys.modules:
         _check_current(wanted)
     os.environ["KERAS_BACKEND"] = name
@@ -39,6 +41,13 @@ def _first_installed() -> str:
         if _is_installed(backend):
             return backend
     raise OptionError(f"no backend is installed; install one of {', '.join(Backend)}")
+
+
+def _remedy() -> str:
+    other = next(filter(_is_installed, Backend), None)
+    if other is None:
+        return f"install one of {', '.join(Backend)}"
+    return f"use --backend {other}, or set KERAS_BACKEND={other}"
 
 
 def _is_installed(name: str) -> bool:

@@ -1,5 +1,6 @@
 """The commands. Each loads files, calls one verb of ramet, and returns an answer."""
 
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
@@ -10,6 +11,7 @@ import ramet as verbs
 from ramet.cli.backend import choose
 from ramet.cli.common import DIFFERENT, DONE, Answer, Commands, Common, Force, command
 from ramet.cli.terminal import working
+from ramet.errors import FileError
 
 app = typer.Typer(
     name="ramet",
@@ -92,8 +94,11 @@ def clone(  # noqa: PLR0913 each is an option
       ramet clone model.keras member.keras --weights fresh --seed 7
       ramet clone old.h5 new.keras --name resnet
     """
+    from ramet.errors import OptionError
     from ramet.files import save
 
+    if seed is not None and weights is Weights.copy:
+        raise OptionError("--seed has no effect on copied weights; use --weights fresh")
     _check_model_target(source, target, force=force)
     model = common.load(source)
     with working("copying"):
@@ -131,6 +136,11 @@ def verify(  # noqa: PLR0913 each is an option of its own
       ramet verify model.keras folded.keras --only outputs --rtol 1e-5
       ramet verify model.keras twin.keras --json --seed 3
     """
+    from ramet.comparing.options import check_seed, check_tolerances, checked_aspects
+
+    checked_aspects(only)
+    check_tolerances(rtol=rtol, atol=atol)
+    check_seed(seed)
     models = common.load(first), common.load(second)
     chosen: Any = None if only is None else tuple(only)
     with working("comparing"):
@@ -150,14 +160,15 @@ def verify(  # noqa: PLR0913 each is an option of its own
 def diff(first: File, second: File, *, common: Common) -> Answer:
     """List what differs between two models, layer by layer.
 
-    Exits with 0 if nothing differs, with 1 if something does.
+    Exits with 0 if nothing differs, with 1 if something does. Files with classes that are not
+    part of Keras are compared as far as they say what they hold; nothing of them is loaded.
 
     Examples:
       ramet diff before.keras after.keras
       ramet diff before.keras after.keras --json
     """
-    models = common.load(first), common.load(second)
-    changes = verbs.diff(*models)
+    models, notes = common.read([first, second])
+    changes = replace(verbs.diff(*models), notes=tuple(notes))
     data = {
         "first": str(first),
         "second": str(second),
@@ -177,10 +188,22 @@ def masks(file: File, *, common: Common) -> Answer:
       ramet masks translator.keras
       ramet masks translator.keras --json
     """
-    model = common.load(file)  # before the verb, which imports Keras
+    try:
+        model = common.load(file)  # before the verb, which imports Keras
+    except FileError as error:
+        raise _masks_unknown(error) from error
     flow = verbs.masks(model)
     data = {"file": str(file), **flow.to_dict()}
     return Answer(str(flow), data, DONE if flow.ok else DIFFERENT)
+
+
+def _masks_unknown(error: FileError) -> FileError:
+    """Say why masks cannot be followed through classes that are not part of Keras."""
+    problem, separator, remedy = str(error).rpartition("; ")
+    if "not part of Keras" not in problem:
+        return error
+    why = "only its code says what it does with masks"
+    return FileError(f"{problem}, and {why}{separator}{remedy} and use --import for the class")
 
 
 @command(app)
@@ -209,26 +232,31 @@ def show(  # noqa: PLR0913 each is an option
       ramet show model.keras --to costs.html --cost macs
       ramet show before.keras after.keras --to change.html
     """
-    from ramet._show import content_for, data_of, text_of
+    from ramet._show import check_shown, content_for, data_of, text_of
     from ramet.files import check_target
     from ramet.files.save import save_content
 
+    check_shown(to, other, cost)
     files = [file] if other is None else [file, other]
     if to is not None:
         check_target(to, force=force, sources=files)
     # A comparison needs Keras.
     models = common.describe(files) if to is None and other is None and not cost else None
-    note = ""
+    notes: list[str] = []
     if models is None:
-        models, note = common.load_or_outline(files, needs_layers=bool(cost))
+        stock = common.inventory(file) if to is None and other is None else None
+        if stock is not None:
+            return Answer(str(stock), {"file": str(file), **stock.to_dict()})
+        models, notes = common.read(files)
+    note = "\n".join(notes)
     data = {"file": str(file), "other": None if other is None else str(other), "note": note}
     if to is not None:
-        names = tuple(each.name for each in files)
-        content = content_for(to, *models, names=names if other is not None else (), cost=cost)
+        names = tuple(each.name for each in files) if other is not None else ()
+        content = content_for(to, *models, names=names, cost=cost, notes=tuple(notes))
         save_content(content, to, force=force, sources=files)
         said = f"'{models[0].name}' is shown in {to}"
         return Answer("\n".join(filter(None, (said, note))), {**data, "to": str(to)})
-    text = "\n".join(filter(None, (text_of(*models, cost=cost), note)))
+    text = text_of(*models, cost=cost, notes=tuple(notes))
     return Answer(text, {**data, "to": None, **data_of(*models, cost=cost)})
 
 

@@ -15,14 +15,17 @@ import typer
 from typer.core import TyperGroup
 
 from ramet.cli.backend import Backend, choose
-from ramet.cli.custom import custom_objects
+from ramet.cli.custom import check_trusted, custom_objects
 from ramet.cli.remedies import with_options
 from ramet.cli.terminal import drop_output, hushed, working
-from ramet.errors import RametError
+from ramet.errors import FileError, RametError
 from ramet.files.words import one_line, printable
 
 DONE, DIFFERENT, FAILED = 0, 1, 2
 """Exit codes."""
+
+_READ = ("source", "first", "second", "file", "other")
+"""The arguments of commands that are files to read."""
 
 INTERRUPTED = 130
 """The exit code of programs that were interrupted from the keyboard."""
@@ -80,41 +83,41 @@ class Common:
             return None  # loading gives the reason, or an outline
         return None if None in graphs else graphs
 
-    def load_or_outline(
-        self, paths: list[Path], *, needs_layers: bool = False
-    ) -> tuple[list[Any], str]:
-        """Load models, or read what one file says if its classes are not known.
-
-        Args:
-            paths: The files.
-            needs_layers: Whether an outline is not enough.
-
-        Returns:
-            The models, and a note on what an outline leaves out.
-        """
-        from ramet.files.description import outline
+    def inventory(self, path: Path) -> Any:
+        """List the weights in a file of which nothing else is known; return `None` for others."""
+        from ramet.files.inventory import inventory
 
         try:
-            return [self.load(path) for path in paths], ""
-        except RametError:
-            if self.trust or needs_layers or len(paths) > 1 or paths[0].suffix != ".keras":
-                raise
+            return None if self.trust else inventory(path)
+        except FileError:
+            return None  # loading gives the reason
+
+    def read(self, paths: list[Path]) -> tuple[list[Any], list[str]]:
+        """Load models to look at them: those whose classes are not known, as outlines.
+
+        Returns:
+            The models, and notes on what the outlines leave out.
+        """
+        models: list[Any] = []
+        notes: list[str] = []
+        for path in paths:
             try:
-                graph, foreign = outline(paths[0])
-            except RametError:
-                graph, foreign = None, []
-            if graph is None or not foreign:
-                raise
-        names = ", ".join(foreign)
-        return [graph], (
-            f"this is an outline: {names} is not part of Keras, and nothing was loaded; masks and "
-            "what is marked with ? are not known. To load the file, use --trust"
-        )
+                models.append(self.load(path))
+            except FileError as error:
+                if self.trust:
+                    raise
+                from ramet.files.outline import outline
+
+                model, note = outline(path, error)
+                models.append(model)
+                notes.append(with_options(note))
+        return models, notes
 
     def load(self, path: Path) -> Any:
         """Load a model on the chosen backend."""
         from ramet.files import load
 
+        check_trusted(self.imports or [], trust=self.trust)
         choose(self.backend)
         own = custom_objects(self.imports or [], trust=self.trust)
         with working(f"loading {path}"):
@@ -202,10 +205,11 @@ def _shared_parameters() -> list[inspect.Parameter]:
 
 def _run(function: Callable[..., Answer], options: dict[str, Any], common: Common) -> int:
     """Run a command, print its answer or its error, and return the exit code."""
-    name = function.__name__
+    name = function.__name__.replace("_", "-")
     try:
         quiet = nullcontext() if common.debug else hushed(spinner=not common.as_json)
         with quiet, warnings.catch_warnings(record=True) as warned:
+            _check_files(options)
             answer = function(**options, common=common)
     except KeyboardInterrupt:
         return _fail(f"ramet {name}", "interrupted", as_json=common.as_json, code=INTERRUPTED)
@@ -218,6 +222,19 @@ def _run(function: Callable[..., Answer], options: dict[str, Any], common: Commo
             print(f"ramet {name}: warning: {one_line(str(warning.message))}", file=sys.stderr)
     data = json.dumps({"command": name, **answer.data}) if common.as_json else None
     return _print(printable(answer.text) if data is None else data, answer.code)
+
+
+def _check_files(options: dict[str, Any]) -> None:
+    """Check that all files are there before the first is loaded.
+
+    Raises:
+        FileError: If one is not, or cannot be a model.
+    """
+    from ramet.files.archive import check_path
+
+    for name in _READ:
+        if options.get(name) is not None:
+            check_path(options[name])
 
 
 def _print(text: str, code: int) -> int:
@@ -233,6 +250,9 @@ def _print(text: str, code: int) -> int:
 def _message(error: Exception) -> str:
     if isinstance(error, RametError):
         return one_line(with_options(str(error)))
+    usage: Any = error
+    if isinstance(error, UsageError):
+        return one_line(usage.format_message())
     return f"{type(error).__name__}: {one_line(str(error))}"
 
 

@@ -20,12 +20,21 @@ def custom_objects(sources: Sequence[str], *, trust: bool) -> dict[str, Any]:
     Raises:
         OptionError: If `trust` is not set, or one cannot be imported.
     """
-    if sources and not trust:
-        raise OptionError(f"--import {sources[0]} runs code; use --trust to allow that")
+    check_trusted(sources, trust=trust)
     objects: dict[str, Any] = {}
     for source in sources:
         objects |= _objects(_imported(source))
     return objects
+
+
+def check_trusted(sources: Sequence[str], *, trust: bool) -> None:
+    """Check that nothing is to be imported without trust.
+
+    Raises:
+        OptionError: If something is.
+    """
+    if sources and not trust:
+        raise OptionError(f"--import {sources[0]} runs code; use --trust to allow that")
 
 
 @functools.cache

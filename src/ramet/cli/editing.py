@@ -5,6 +5,7 @@ from typing import Annotated, TypeAlias
 import typer
 
 import ramet as verbs
+from ramet.cli.backend import choose
 from ramet.cli.commands import File, app
 from ramet.cli.common import Answer, Common, Force, command
 from ramet.cli.order import Ordered, edits_in_order
@@ -27,6 +28,10 @@ def edit(  # noqa: PLR0913 each is an option
     ] = None,
     insert_before: Annotated[
         _Edits, typer.Option(metavar="GLOB=LAYER", help="Insert a layer before others.")
+    ] = None,
+    insert_on: Annotated[
+        _Edits,
+        typer.Option(metavar="CALL[:ARGUMENT]=LAYER", help="Insert a layer on an input of a call."),
     ] = None,
     rename: Annotated[_Edits, typer.Option(metavar="OLD=NEW", help="Rename a layer.")] = None,
     configure: Annotated[
@@ -79,18 +84,21 @@ def edit(  # noqa: PLR0913 each is an option
       ramet edit a.keras b.keras --insert-after 'pool=layers.Dropout(0.2)' --prove
     """
     # They are read in order below.
-    del replace, remove, insert_after, insert_before, rename, configure, freeze, unfreeze
-    del flatten, prefix, share, unshare, rewire, add_output, extract, inputs
+    del replace, remove, insert_after, insert_before, insert_on, rename, configure, freeze
+    del unfreeze, flatten, prefix, share, unshare, rewire, add_output, extract, inputs
     from ramet.errors import OptionError
 
     edits = edits_in_order(ctx)
     if not edits:
         raise OptionError("there are no edits; name one, such as --remove 'drop*'")
     check_target(source, target, dry_run=dry_run, force=force)
-    model = common.load(source)
-    from ramet.cli.written_edits import Written, apply
+    choose(common.backend)
+    from ramet.cli.written_edits import read
 
-    graph = apply(verbs.trace(model), [Written(how, text) for how, text in edits])
+    changes = [read(how, text) for how, text in edits]  # all, before the file is loaded
+    graph = verbs.trace(common.load(source))
+    for change in changes:
+        graph = change(graph)
     with working("building"):
         report = graph.transfer_report()
     data = {"weights": report.to_dict()["transfers"], "optimizer": report.optimizer}

@@ -6,7 +6,7 @@ import typer
 from typer.core import TyperCommand
 
 EDITS = (
-    *("replace", "remove", "insert_after", "insert_before", "rename", "configure"),
+    *("replace", "remove", "insert_after", "insert_before", "insert_on", "rename", "configure"),
     *("freeze", "unfreeze", "flatten", "prefix", "share", "unshare", "rewire"),
     *("add_output", "extract", "inputs"),
 )

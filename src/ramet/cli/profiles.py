@@ -7,10 +7,13 @@ from typing import Annotated, Any
 import typer
 
 import ramet as verbs
+from ramet._arguments import check_batch, check_word
 from ramet.cli.commands import File, app
 from ramet.cli.common import Answer, Common, UsageError, command
 from ramet.cli.remedies import with_options
 from ramet.cli.terminal import working
+from ramet.results.profile import MEASURES, check_depth
+from ramet.text.console import folded, terminal_width
 
 
 @command(app)
@@ -35,7 +38,8 @@ def profile(  # noqa: PLR0913 each is an option
 ) -> Answer:
     """Count what a model costs, call by call: MACs, weights, memory, and time if asked.
 
-    With a second file, compare the two side by side.
+    With a second file, compare the two side by side. Of a file with classes that are not part of
+    Keras, everything else is counted; nothing of it is loaded.
 
     Examples:
       ramet profile model.keras
@@ -43,17 +47,26 @@ def profile(  # noqa: PLR0913 each is an option
       ramet profile detector.keras --shape image=640,640,3
       ramet profile before.keras after.keras
     """
+    check_batch(batch)
+    check_depth(depth)
+    if by is not None:
+        check_word(by, "by", MEASURES)
+    if by == "time" and not time:
+        raise UsageError("--by time needs times; use --time")
     shapes = _shapes(shape or [])
-    models = [common.load(path) for path in (file, other) if path is not None]
+    files = [path for path in (file, other) if path is not None]
+    models, notes = common.read(files) if not time else ([*map(common.load, files)], [])
     with working("counting"):
         profiles = [verbs.profile(m, batch=batch, shapes=shapes, time=time) for m in models]
     data: dict[str, Any] = {"file": str(file), "other": None if other is None else str(other)}
     if other is None:
         (one,) = profiles
-        one = replace(one, notes=tuple(map(with_options, one.notes)))
+        one = replace(one, notes=(*map(with_options, one.notes), *notes))
         return Answer(one.text(by=by, depth=depth), data | one.to_dict())
     comparison = profiles[0].against(profiles[1])
-    return Answer(comparison.text(depth=depth), data | comparison.to_dict())
+    told = (line for note in notes for line in folded(note, terminal_width(), hanging=3))
+    text = "\n".join((comparison.text(depth=depth), *told))
+    return Answer(text, data | comparison.to_dict() | {"notes": notes})
 
 
 def _shapes(options: list[str]) -> Any:

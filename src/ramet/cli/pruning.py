@@ -5,10 +5,22 @@ from typing import Annotated, Any
 import typer
 
 import ramet as verbs
+from ramet._arguments import check_word
 from ramet.cli.commands import File, app
 from ramet.cli.common import Answer, Common, Force, command
 from ramet.cli.terminal import working
 from ramet.cli.writing import DryRun, Prove, Target, check_target, written
+from ramet.errors import OptionError
+
+CRITERIA = (
+    *("l1", "l2", "bn", "lamp", "fpgm", "random"),
+    *("activation", "taylor"),
+    "hessian",
+    "obd",
+)
+"""What `prune` knows; the last four need data. It imports Keras to say so itself."""
+SCOPES = ("local", "global", "isomorphic")
+"""What scores are compared across."""
 
 
 @command(app)
@@ -60,10 +72,12 @@ def prune(  # noqa: PLR0913 each is an option
       ramet prune model.keras smaller.keras --macs 0.5 --scope global --round-to 8 --prove
     """
     check_target(source, target, dry_run=dry_run, force=force)
+    goals = {"ratio": ratio, "macs": macs, "params": params}
+    _check(goals, by, scope, max_ratio, dry_run=dry_run)
     model = common.load(source)
     listing = verbs.compress.groups(model)
-    options: dict[str, Any] = {"ratio": ratio, "macs": macs, "params": params}
-    if dry_run and all(value is None for value in options.values()):
+    options: dict[str, Any] = {**goals}
+    if dry_run and all(value is None for value in goals.values()):
         return Answer(str(listing), {"source": str(source), "dry_run": True, **listing.to_dict()})
     options |= {"by": by, "scope": scope, "keep": keep or (), "only": only or ()}
     options |= {"round_to": round_to, "max_ratio": max_ratio, "steps": steps}
@@ -80,3 +94,21 @@ def prune(  # noqa: PLR0913 each is an option
         **listing.to_dict(),
     }
     return written(graph, text, data, source, target, dry_run=dry_run, force=force, prove=prove)
+
+
+def _check(
+    goals: dict[str, float | None], by: str, scope: str, max_ratio: float, *, dry_run: bool
+) -> None:
+    """Check options before the file is loaded.
+
+    Raises:
+        OptionError: If they do not name one goal, or a number or a word is wrong.
+    """
+    check_word(by, "by", CRITERIA)
+    check_word(scope, "scope", SCOPES)
+    named = {name: value for name, value in goals.items() if value is not None}
+    if len(named) > 1 or not (named or dry_run):
+        raise OptionError("pass one of --ratio, --macs and --params, for example --ratio 0.5")
+    for name, value in {**named, "max_ratio": max_ratio}.items():
+        if not 0 <= value <= 1:
+            raise OptionError(f"{name} must be a number between 0 and 1, got {value}")

@@ -4,6 +4,12 @@ import re
 
 _OPTIONS = (
     (r"pass (force|trust)=True", r"use --\1"),
+    (r"load it with trust=True", r"use --trust --import"),
+    (
+        r"pass to='model\.html', or print\(ramet\.profile\(model\)\)",
+        r"use --to model.html, or ramet profile",
+    ),
+    (r"or use Profile\.against", r"or use ramet profile with two files"),
     (r"pass it in custom_objects", r"use --trust --import"),
     (r"pass method='(\w+)'", r"use --method \1"),
     (r"pass the layers to (?:be added|add), such as new=\[.*\]", r"use --by 'layers.Dense(8)'"),

@@ -1,7 +1,6 @@
 """Edits written as text, such as `replace` with `relu*=keras.layers.PReLU()`."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import TypeAlias
 
 from ramet.cli.written_layers import LayerText, read_arguments, read_layer
@@ -17,33 +16,20 @@ _QUOTED = 60
 """How many characters of an edit a message quotes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
-    """One edit as it was written."""
+def read(how: str, text: str) -> Change:
+    """Parse an edit.
 
-    how: str
-    """The type of edit: one of `HOWS`."""
-    text: str
-    """Where and what."""
-
-
-def apply(graph: Graph, edits: Sequence[Written]) -> Graph:
-    """Apply edits in order. All are parsed before the first is applied.
+    Args:
+        how: The type of edit: one of `HOWS`.
+        text: Where and what.
 
     Raises:
-        OptionError: If one cannot be parsed; the message quotes it.
-        GraphError: If there is no such place, or the edit is not possible there.
+        OptionError: If it cannot be parsed; the message quotes it.
     """
-    for change in [_read(edit) for edit in edits]:
-        graph = change(graph)
-    return graph
-
-
-def _read(edit: Written) -> Change:
     try:
-        return HOWS[edit.how](edit.text)
+        return HOWS[how](text)
     except OptionError as error:
-        quoted = f"--{edit.how.replace('_', '-')} '{one_line(edit.text, _QUOTED)}'"
+        quoted = f"--{how.replace('_', '-')} '{one_line(text, _QUOTED)}'"
         raise OptionError(f"{quoted}: {error}") from error
 
 
@@ -75,6 +61,12 @@ def _insert_before(text: str) -> Change:
         return graph.insert_before(at, _maker(layer, _count_calls(at)))
 
     return change
+
+
+def _insert_on(text: str) -> Change:
+    where, layer = _layer_at(text)
+    call, argument = _argument_of(where)
+    return lambda graph: graph.insert_on(call, argument, layer.make())
 
 
 def _remove(text: str) -> Change:
@@ -124,9 +116,8 @@ def _unshare(text: str) -> Change:
 
 def _rewire(text: str) -> Change:
     where, tensor = _halves(text, "=", "CALL=TENSOR or CALL:ARGUMENT=TENSOR")
-    call, _, argument = where.partition(":")
-    at = int(argument) if argument.isdecimal() else argument or 0
-    return lambda graph: graph.rewire(call, at, tensor)
+    call, argument = _argument_of(where)
+    return lambda graph: graph.rewire(call, argument, tensor)
 
 
 def _add_output(text: str) -> Change:
@@ -148,6 +139,7 @@ HOWS: dict[str, Callable[[str], Change]] = {
     "remove": _remove,
     "insert_after": _insert_after,
     "insert_before": _insert_before,
+    "insert_on": _insert_on,
     "rename": _rename,
     "configure": _configure,
     "freeze": _freeze,
@@ -176,6 +168,12 @@ def _listed(text: str) -> list[str]:
     if not all(names):
         raise OptionError("it does not have the form NAME,NAME")
     return names
+
+
+def _argument_of(text: str) -> tuple[str, int | str]:
+    """Return the call and the argument in CALL:ARGUMENT; the first without one."""
+    call, _, argument = text.partition(":")
+    return call, int(argument) if argument.isdecimal() else argument or 0
 
 
 def _layer_at(text: str) -> tuple[str, LayerText]:

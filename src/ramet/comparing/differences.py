@@ -219,6 +219,8 @@ class _Level:
         if _is_told(a.layer, b.layer):
             return
         for old, new in zip(a.call.outputs, b.call.outputs, strict=False):
+            if not (old.known and new.known):
+                continue
             if (old.shape, old.dtype) != (new.shape, new.dtype):
                 text = f"{old.dtype}{list(old.shape)} is now {new.dtype}{list(new.shape)}"
                 yield self._change("shape", a.path, text, (a, b))

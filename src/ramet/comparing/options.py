@@ -5,11 +5,9 @@ from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any, Literal, cast, get_args
 
-import keras
 import numpy as np
 
 from ramet._arguments import check_word, shown
-from ramet.comparing.running.data import check_data
 from ramet.errors import OptionError
 
 Aspect = Literal["structure", "sharing", "state", "outputs", "training"]
@@ -66,6 +64,11 @@ def check_inputs(inputs: Any) -> None:
     """Check that there is anything in the data to call the models with."""
     if inputs is None:
         return
+    # Everything else here needs no Keras, and is checked before it is imported.
+    import keras  # noqa: PLC0415 see above
+
+    from ramet.comparing.data import check_data  # noqa: PLC0415 it imports Keras
+
     check_data(inputs, "inputs")
     if any(0 in np.shape(leaf) for leaf in keras.tree.flatten(inputs) if leaf is not None):
         message = "inputs= has no samples, on which all models are the same; pass at least one"

@@ -71,12 +71,17 @@ class Named:
 
     def __str__(self) -> str:
         """Return a description for messages."""
-        layer = brief(self.layer)
+        place = "in" if self.name == _LAMBDA else "of"
+        return f"{self.title} {place} layer '{brief(self.layer)}'"
+
+    @property
+    def title(self) -> str:
+        """What it is, without the layer."""
         if self.name == _LAMBDA:
-            return f"a pickled Python function in layer '{layer}'"
+            return "a pickled Python function"
         if self.module is not None:
-            return f"'{brief(f'{self.module}.{self.name}')}' of layer '{layer}'"
-        return f"'{brief(self.registered or self.name)}' of layer '{layer}'"
+            return f"'{brief(f'{self.module}.{self.name}')}'"
+        return f"'{brief(self.registered or self.name)}'"
 
 
 def parse(path: Path, text: bytes | str) -> Any:

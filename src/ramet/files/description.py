@@ -13,13 +13,11 @@ from typing import Any, Literal, cast
 
 import h5py
 
-from ramet.errors import FileError
 from ramet.files import known
 from ramet.files.archive import ARCHIVE_SUFFIXES, WEIGHTS
 from ramet.files.config import check_calls, named_in
 from ramet.files.load import checked_file
 from ramet.files.member import opened
-from ramet.files.words import one_line
 from ramet.graph import Call, Graph, Layer, Ref, Spec
 from ramet.graph.data import Facts
 from ramet.graph.names import unique_name
@@ -27,7 +25,7 @@ from ramet.graph.tree import leaves
 
 _MODELS = ("Functional", "Sequential")
 
-_MALFORMED = (
+MALFORMED = (
     *(LookupError, TypeError, ValueError, AttributeError, ArithmeticError, OSError),
     *(RecursionError, AssertionError, RuntimeError),
 )
@@ -58,29 +56,8 @@ def describe(path: Path, *, trust: bool = False) -> Graph | None:
     try:
         _check_names(path, config)
         return read_graph(path, config)
-    except (UndescribedError, *_MALFORMED):
+    except (UndescribedError, *MALFORMED):
         return None  # If anything is wrong with the file, Keras will report it.
-
-
-def outline(path: Path) -> tuple[Graph, list[str]]:
-    """Read what a file says of a model whose classes are not known, without creating any.
-
-    Returns:
-        The graph: classes are names, and outputs that the file says nothing of are unknown; and
-        the names of the classes and functions that are not part of Keras.
-
-    Raises:
-        FileError: If it is not a model file, a broken or hostile one, or has no graph.
-    """
-    config = checked_file(path, trust=True)[0][0]
-    foreign = [str(named) for named in named_in(config) if named.foreign]
-    try:
-        with opened(path, WEIGHTS) as member, h5py.File(member, "r") as file:
-            graph = _Reader(_Weights(file), lenient=True).graph(config, "")
-    except (UndescribedError, *_MALFORMED) as error:
-        message = f"'{path}' does not say how its layers are connected: {one_line(str(error))}"
-        raise FileError(message) from error
-    return graph, [*dict.fromkeys(foreign)]
 
 
 def read_graph(path: Path, config: dict[str, Any]) -> Graph:
@@ -94,7 +71,7 @@ def read_graph(path: Path, config: dict[str, Any]) -> Graph:
     if path.suffix not in ARCHIVE_SUFFIXES:
         raise UndescribedError(f"a file of the format {path.suffix}")
     with opened(path, WEIGHTS) as member, h5py.File(member, "r") as file:
-        return _Reader(_Weights(file)).graph(config, "")
+        return _Reader(Places(file)).graph(config, "")
 
 
 def _check_names(path: Path, described: dict[str, Any]) -> None:
@@ -108,7 +85,7 @@ def _check_names(path: Path, described: dict[str, Any]) -> None:
             raise UndescribedError(str(named))
 
 
-class _Weights:
+class Places:
     """The weights in a file."""
 
     def __init__(self, file: Any) -> None:
@@ -157,9 +134,7 @@ class _Weights:
 class _Reader:
     """Reads models from configs, a shared layer once."""
 
-    weights: _Weights
-    lenient: bool = False
-    """Whether layers may be of any class, and outputs unknown."""
+    weights: Places
     layers: dict[int, FileLayer] = field(default_factory=dict[int, FileLayer])
     graphs: dict[int, Graph] = field(default_factory=dict[int, Graph])
 
@@ -167,22 +142,21 @@ class _Reader:
         """Read a model whose weights are in a group."""
         kind, config = described["class_name"], described["config"]
         is_own = kind in _MODELS and described["module"].partition(".")[0] == "keras"
-        if not (is_own or (self.lenient and _has_graph(described))):
+        if not is_own:
             raise UndescribedError(f"a model of the class {kind}")
         layers = {
             each["config"]["name"]: self.layer(each, place, config.get("trainable", True))
             for each in config["layers"]
         }
         calls = _Functional if "output_layers" in config else _Sequential
-        return calls(config, layers, lenient=self.lenient).graph()
+        return calls(config, layers).graph()
 
     def layer(self, described: dict[str, Any], group: str, trainable: object) -> Layer:
         """Read a layer of a model whose weights are in a group."""
         kind, config = described["class_name"], described["config"]
         shared = described.get("shared_object_id")
         frozen = config.get("trainable", True) and not trainable and _role(described) != "input"
-        is_model = kind in _MODELS or (self.lenient and _has_graph(described))
-        if frozen and not self.lenient:
+        if frozen:
             raise UndescribedError(f"{config['name']} is in a frozen model, and not frozen itself")
         layer = self.layers.get(shared) if shared is not None else None
         if layer is None:
@@ -191,7 +165,7 @@ class _Reader:
                 self.layers[shared] = layer
         place = self.weights.place(group, config["name"])
         graph = None
-        if is_model:
+        if kind in _MODELS:
             graph = self.graphs.get(shared) if shared is not None else None
             graph = graph or self.graph(described, place or "")
             if shared is not None:
@@ -200,10 +174,9 @@ class _Reader:
                 layer.parameters |= inner.origin.parameters
         elif place is not None and not layer.parameters:
             self._weigh(layer, kind, config, place)
-        if not self.lenient:
-            if not is_model:
-                _check_weights(described, self.weights.shapes(place))
-            _check(described)
+        if kind not in _MODELS:
+            _check_weights(described, self.weights.shapes(place))
+        _check(described)
         return Layer(config["name"], kind, layer, graph, facts=Facts(_role(described)))
 
     def _weigh(self, layer: FileLayer, kind: str, config: dict[str, Any], place: str) -> None:
@@ -211,24 +184,26 @@ class _Reader:
         for variables in self.weights.variables(place):
             frozen = known.frozen_weights(kind, config, len(variables))
             for at, (where, variable) in enumerate(variables):
-                is_quantized = variable.dtype.kind not in "fV" and kind != "Normalization"
-                if is_quantized and not self.lenient:
+                if variable.dtype.kind not in "fV" and kind != "Normalization":
                     raise UndescribedError(f"{config['name']} is quantized")
                 trains = bool(trained) and at < len(variables) - frozen
                 layer.parameters[self.weights.number(where)] = math.prod(variable.shape), trains
 
 
-def _has_graph(described: dict[str, Any]) -> bool:
-    """Whether a model, of whatever class, says how its layers are connected."""
-    config = described["config"]
-    return isinstance(config.get("layers"), list) and "input_layers" in config
+def has_layers(described: dict[str, Any]) -> bool:
+    """Whether a config is of a model, of whatever class, that says what it is made of."""
+    config: Any = described["config"]
+    layers = cast("dict[str, Any]", config).get("layers") if isinstance(config, dict) else None
+    if not isinstance(layers, list):
+        return False
+    items = cast("list[Any]", layers)
+    return all(isinstance(item, dict) and "class_name" in item for item in items)
 
 
 def _role(described: dict[str, Any]) -> Literal["layer", "operation", "input"]:
     if described["class_name"] == "InputLayer":
         return "input"
-    own = described["module"] != "keras.layers" and described.get("registered_name") is not None
-    is_layer = described["module"] == "keras.layers" or described["class_name"] in _MODELS or own
+    is_layer = described["module"] == "keras.layers" or described["class_name"] in _MODELS
     return "layer" if is_layer else "operation"
 
 
@@ -261,10 +236,8 @@ def _check_weights(described: dict[str, Any], shapes: list[tuple[int, ...]]) -> 
 class _Calls:
     """The calls of one model."""
 
-    def __init__(
-        self, config: dict[str, Any], layers: dict[str, Layer], *, lenient: bool = False
-    ) -> None:
-        self.config, self.layers, self.lenient = config, layers, lenient
+    def __init__(self, config: dict[str, Any], layers: dict[str, Layer]) -> None:
+        self.config, self.layers = config, layers
         self.described = {each["config"]["name"]: each for each in config["layers"]}
         self.calls: dict[str, Call] = {}
 
@@ -281,16 +254,6 @@ class _Calls:
         return Graph(self.config["name"], layers, self.calls, inputs, outputs)
 
     def output(self, name: str, inputs: list[Spec]) -> Spec:
-        """Return the output of a layer for some inputs; if lenient, it may be unknown."""
-        try:
-            if all(spec.known for spec in inputs):
-                return self.known_output(name, inputs)
-        except (UndescribedError, *_MALFORMED):
-            if not self.lenient:
-                raise
-        return Spec((), "", name, known=False)
-
-    def known_output(self, name: str, inputs: list[Spec]) -> Spec:
         """Return the output of a layer for some inputs."""
         layer, config = self.layers[name], self.described[name]["config"]
         if layer.is_input:
@@ -328,7 +291,7 @@ class _Sequential(_Calls):
             specs = [self.output(name, specs)]
             refs = [Ref(self.add(name, refs, (*specs,)))]
         first = next(iter(self.layers.values()))
-        if not first.is_input and not self.lenient:
+        if not first.is_input:
             raise UndescribedError(f"the input of {self.config['name']}")
         return self.whole(Ref(first.name), refs[0])
 
@@ -343,7 +306,7 @@ class _Functional(_Calls):
             for name, each in self.described.items()
         }
         self.inputs = {
-            (name, at): [*_tensors([node["args"], node["kwargs"]])]
+            (name, at): [*tensors_in([node["args"], node["kwargs"]])]
             for name, nodes in self.nodes.items()
             for at, node in enumerate(nodes)
         }
@@ -355,15 +318,14 @@ class _Functional(_Calls):
                 self.specs.setdefault((name, at), {})[index] = spec
         self.names: dict[tuple[str, int], str] = {}
         ends = [self.config["input_layers"], self.config["output_layers"]]
-        for call in self._in_order([(name, at) for name, at, _ in _histories(ends)]):
+        for call in self._in_order([(name, at) for name, at, _ in histories_in(ends)]):
             self._make(call)
         return self.whole(*(self._structure(end) for end in ends))
 
     def _make(self, call: tuple[str, int]) -> None:
         name, at = call
         options = self.nodes[name][at]["kwargs"]
-        odd = options.get("mask") is not None or options.get("return_attention_scores")
-        if odd and not self.lenient:
+        if options.get("mask") is not None or options.get("return_attention_scores"):
             raise UndescribedError(f"what {name} computes from its arguments")
         tensors = self.inputs[call]
         histories = [tensor["keras_history"] for tensor in tensors]
@@ -372,14 +334,11 @@ class _Functional(_Calls):
         if not specs:
             made = [self.calls[ref.call].outputs[ref.index] for ref in refs]
             specs = {0: self.output(name, made)}
-        count = max(specs) + 1 if self.lenient else 1
         graph = self.layers[name].graph
-        if graph is not None:
-            count = len([*leaves(graph.outputs)])
-        if [*sorted(specs)] != [*range(count)] and not self.lenient:
+        count = 1 if graph is None else len([*leaves(graph.outputs)])
+        if [*sorted(specs)] != [*range(count)]:
             raise UndescribedError(f"all outputs of {name}")
-        unknown = Spec((), "", name, known=False)
-        outputs = tuple(specs.get(index, unknown) for index in range(count))
+        outputs = tuple(specs[index] for index in range(count))
         self.names[call] = self.add(name, refs, outputs)
 
     def _structure(self, tree: Any) -> Any:
@@ -415,7 +374,7 @@ class _Functional(_Calls):
         return before + [(t["keras_history"][0], t["keras_history"][1]) for t in self.inputs[call]]
 
 
-def _tensors(value: Any) -> Iterator[dict[str, Any]]:
+def tensors_in(value: Any) -> Iterator[dict[str, Any]]:
     """Yield the tensors among the arguments of a call, in order."""
     if isinstance(value, dict):
         items = cast("dict[str, Any]", value)
@@ -423,10 +382,10 @@ def _tensors(value: Any) -> Iterator[dict[str, Any]]:
             yield items["config"]
         else:
             for item in items.values():
-                yield from _tensors(item)
+                yield from tensors_in(item)
     elif isinstance(value, list):
         for item in cast("list[Any]", value):
-            yield from _tensors(item)
+            yield from tensors_in(item)
 
 
 def _is_history(tree: Any) -> bool:
@@ -436,16 +395,16 @@ def _is_history(tree: Any) -> bool:
     return [type(item) for item in items] == [str, int, int]
 
 
-def _histories(tree: Any) -> Iterator[Any]:
+def histories_in(tree: Any) -> Iterator[Any]:
     """Yield the ends of a model in the order in which Keras flattens them: dicts by key."""
     if _is_history(tree):
         yield tree
     elif isinstance(tree, dict):
         for _, item in sorted(cast("dict[str, Any]", tree).items()):
-            yield from _histories(item)
+            yield from histories_in(item)
     else:
         for item in _listed(tree):
-            yield from _histories(item)
+            yield from histories_in(item)
 
 
 def _listed(tree: Any) -> list[Any]:

@@ -2,7 +2,7 @@
 
 import importlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,15 +56,36 @@ def load(
     if custom_objects is not None:
         check_mapping(custom_objects, "custom_objects", "classes and functions by name")
     configs, stored = checked_file(path, trust=trust)
-    names = [named for each in configs for named in config.named_in(each)]
-    import keras  # noqa: PLC0415 files are checked without Keras
+    objects = dict(custom_objects or {})
 
-    from ramet import backends  # noqa: PLC0415 the same
+    def create() -> Any:
+        import keras  # noqa: PLC0415 files are checked without Keras
+
+        return keras.saving.load_model(path, custom_objects=objects, safe_mode=not trust)
+
+    return created(path, configs, stored, objects, create, trust=trust)
+
+
+def created(  # noqa: PLR0913 what was checked, and how it is created
+    path: Path,
+    configs: list[Any],
+    stored: "Stored",
+    objects: dict[str, Any],
+    create: Callable[[], Any],
+    *,
+    trust: bool = False,
+) -> Any:
+    """Create a model that is described by configs, after checking what they name.
+
+    Raises:
+        FileError: If they need `trust`, or Keras cannot create it.
+    """
+    names = [named for each in configs for named in config.named_in(each)]
+    from ramet import backends  # noqa: PLC0415 files are checked without Keras
     from ramet import keras_internals as internals  # noqa: PLC0415 the same
 
     if any(named.own or named.is_adapted for named in names):
         importlib.import_module("ramet.adapt")  # a room above, which registers its layers
-    objects = dict(custom_objects or {})
     for each in configs:
         config.check_backend(path, each, backend=backends.current().name)
     if not trust:
@@ -76,7 +97,7 @@ def load(
     limit = nullcontext() if trust else internals.limited_memory(size, tensors)
     try:
         with internals.fixed_randomness(0), internals.fresh_names(), limit:
-            return keras.saving.load_model(path, custom_objects=objects, safe_mode=not trust)
+            return create()
     except Exception as error:  # Keras raises anything on a file that it cannot read
         raise FileError(_explained(path, error, names)) from error
 

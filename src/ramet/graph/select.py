@@ -20,6 +20,7 @@ from ramet.graph.data import Layer
 from ramet.graph.locate import calls_of_layer
 from ramet.graph.names import brief, counted, listed
 from ramet.graph.paths import layer_paths
+from ramet.text.html import html_table
 
 if TYPE_CHECKING:
     from ramet.graph.core import Graph
@@ -95,6 +96,13 @@ class Selection:
         shown = f": {listed(self.paths, _SHOWN)}" if self.paths else ""
         count = counted(len(self), "layer")
         return brief("Selection", f"of '{self.graph.name}' by {self.what}: {count}{shown}")
+
+    def _repr_html_(self) -> str:
+        """Return the layers as a table, for notebooks."""
+        chosen = {*self.paths}
+        rows = [(path, layer.kind) for path, layer in layer_paths(self.graph) if path in chosen]
+        title = f"{counted(len(self), 'layer')} of '{self.graph.name}' by {self.what}"
+        return html_table(title, ("layer", "kind"), rows)
 
     def __and__(self, other: "Selection") -> "Selection":
         """Select the layers in both selections."""

@@ -26,7 +26,10 @@ def output_tensors(
         args: The positional arguments, with a `Tensor` for each tensor.
         kwargs: The keyword arguments that the author wrote, in the same way.
     """
-    recorded = tuple(Tensor(spec.shape, spec.dtype) for spec in call.outputs)
+    recorded = tuple(
+        Tensor(spec.shape, spec.dtype) if spec.known else Tensor((None, None), "float32")
+        for spec in call.outputs
+    )
     if all(tensor.is_known for tensor in recorded):
         return recorded
     if not layer.is_operation and not any(None in tensor.shape[1:] for tensor in recorded):

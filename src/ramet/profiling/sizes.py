@@ -1,29 +1,14 @@
 """The sizes of a model's inputs: batch, and what the model leaves open."""
 
 from collections.abc import Mapping, Sequence
-from numbers import Integral
 from typing import Any, cast
 
-from ramet._arguments import check_mapping, shown
+from ramet._arguments import check_mapping, is_size, shown
 from ramet.errors import GraphError, OptionError
 from ramet.graph import Graph, Ref, Spec
 from ramet.graph.names import did_you_mean
 from ramet.graph.tree import leaves
 from ramet.profiling.tensors import Tensor
-
-_MOST = 2**40
-"""The largest size that is accepted."""
-
-
-def check_batch(batch: object) -> None:
-    """Check that a batch size is a positive integer.
-
-    Raises:
-        OptionError: If it is not.
-    """
-    if not _is_size(batch):
-        message = f"batch must be a positive integer, got {shown(batch)}"
-        raise OptionError(message)
 
 
 def input_tensors(graph: Graph, batch: int, shapes: Any) -> dict[Ref, Tensor]:
@@ -97,7 +82,7 @@ def _by_name(graph: Graph, refs: Sequence[Ref], shapes: Any) -> dict[str, Sequen
 def _fill(graph: Graph, name: str, spec: Spec, sizes: Any, shape: list[Any]) -> None:
     """Fill the sizes that were passed into a shape."""
     where = f"input '{name}' of graph '{graph.name}'"
-    if not isinstance(sizes, (tuple, list)) or not all(map(_is_size, cast("list[Any]", sizes))):
+    if not isinstance(sizes, (tuple, list)) or not all(map(is_size, cast("list[Any]", sizes))):
         message = (
             f"the shape of {where} must be a tuple of positive integers, without the batch axis, "
             f"got {shown(sizes)}"
@@ -114,8 +99,3 @@ def _fill(graph: Graph, name: str, spec: Spec, sizes: Any, shape: list[Any]) -> 
         )
         raise OptionError(message)
     shape[1:] = map(int, given)
-
-
-def _is_size(value: object) -> bool:
-    is_integer = not isinstance(value, bool) and isinstance(value, Integral)
-    return is_integer and 0 < int(cast("int", value)) <= _MOST

@@ -77,8 +77,7 @@ class Table:
 
     def html(self) -> str:
         """Return the table for notebooks."""
-        filled = self.without_empty_columns()
-        return html_table(filled.title, filled.columns, filled.rows, filled.notes)
+        return html_table(self.title, self.columns, self.rows, self.notes, self.numbers)
 
     def _widths(self, width: int) -> list[int] | None:
         """Return the widths of the columns; `None` if a name does not fit its column."""

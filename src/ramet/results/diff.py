@@ -55,6 +55,8 @@ class Diff(Listing[Entry]):
     """Name of the second model."""
     entries: tuple[Entry, ...]
     """One entry per change."""
+    notes: tuple[str, ...] = ()
+    """What could not be compared, such as classes of which only a file is there."""
 
     @property
     def ok(self) -> bool:
@@ -77,6 +79,7 @@ class Diff(Listing[Entry]):
             "second": self.second,
             "ok": self.ok,
             "entries": [asdict(entry) for entry in self.entries],
+            "notes": [*self.notes],
         }
 
     @property
@@ -89,7 +92,7 @@ class Diff(Listing[Entry]):
     def table(self) -> Table:
         """Return one row per change."""
         rows = [(entry.kind, entry.where, entry.text) for entry in self.entries]
-        return Table(self.title, ("change", "where", "what"), rows)
+        return Table(self.title, ("change", "where", "what"), rows, self.notes)
 
     def _items(self) -> tuple[Entry, ...]:
         return self.entries

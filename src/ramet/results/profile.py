@@ -215,7 +215,7 @@ class Profile(Result):
                 expensive first; by default that of the model.
             every: Whether to return rows for all other calls too.
         """
-        check_count(depth, "depth must be a number of levels", _DEEPEST)
+        check_depth(depth)
         check_flag(every, "every")
         costs = [*unfolded(self.calls, depth)]
         if by is not None:
@@ -284,6 +284,15 @@ class Profile(Result):
         if hidden:
             lines.append(f"not shown: {counted(hidden, 'call')} without weights and MACs")
         return [*lines, *self.notes]
+
+
+def check_depth(depth: object) -> None:
+    """Check how many levels of nested models are to be unfolded.
+
+    Raises:
+        OptionError: If it is no number of levels.
+    """
+    check_count(depth, "depth must be a number of levels", _DEEPEST)
 
 
 def _measure(profile: Profile, by: str) -> Callable[[CallCost], Any]:

@@ -20,17 +20,20 @@ from ramet.tracing.layer_facts import statistics_of, variables_of
 
 _MANY = 24
 """How many items of a list in a config are shown: a vocabulary can be long."""
+_SCRIPTS = ("layout", "drawing", "panel", "controls")
+"""The files of the script, in the order in which they run."""
 _LONG = 400
 """How many characters of a text in a config are shown."""
 
 
-def page_of(
+def page_of(  # noqa: PLR0913 what is on it
     view: View,
     layers: list[Layer],
     *,
     compared: bool,
     names: tuple[str, ...] = (),
     key: Key | None = None,
+    notes: tuple[str, ...] = (),
 ) -> str:
     """Return a page with a view, the views nested in it, and what is known of their layers.
 
@@ -42,6 +45,7 @@ def page_of(
         compared: Whether the view is of two models.
         names: What the models are called, such as the names of their files.
         key: What the shades of nodes stand for, if they have some.
+        notes: What is not known of the models.
     """
     content = _Content()
     root = content.view_index(view)
@@ -52,6 +56,7 @@ def page_of(
         "colours": kinds.COLOURS,
         "shades": None if key is None else dataclasses.asdict(key),
         "totals": totals(view, layers),
+        "notes": notes,
         "size": [WIDTH, HEIGHT],
         "views": content.views,
         "layers": content.layers,
@@ -61,7 +66,7 @@ def page_of(
         "STYLE": _file("page.css"),
         "DRAWING": _file("drawing.css"),
         "DATA": _script_safe(json.dumps(data, separators=(",", ":"), allow_nan=False)),
-        "SCRIPT": _file("page.js"),
+        "SCRIPT": _script(),
     }
     return _filled(_file("page.html"), parts)
 
@@ -74,6 +79,12 @@ def _filled(template: str, parts: dict[str, str]) -> str:
 
 def _file(name: str) -> str:
     return resources.files("ramet.showing").joinpath(name).read_text(encoding="utf-8")
+
+
+def _script() -> str:
+    """Return the script of the page: all files share the scope of one function."""
+    parts = "\n".join(_file(f"page-{name}.js") for name in _SCRIPTS)
+    return f'"use strict";\n(() => {{\n{parts}}})();\n'
 
 
 def _script_safe(text: str) -> str:

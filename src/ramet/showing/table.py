@@ -15,7 +15,14 @@ _COLOURS = {ADDED: "green", REMOVED: "red", CHANGED: "yellow", SAME: ""}
 _COLUMNS = ("layer", "kind", "output", "parameters", "cost", "from", "mask", "difference")
 
 
-def table_of(view: View, layers: list[Layer], *, compared: bool, key: Key | None = None) -> Table:
+def table_of(
+    view: View,
+    layers: list[Layer],
+    *,
+    compared: bool,
+    key: Key | None = None,
+    notes: tuple[str, ...] = (),
+) -> Table:
     """Return a view as a table, one row per call, with totals below.
 
     Where the terminal is too narrow, the class goes below the name, and the column of masks
@@ -26,17 +33,18 @@ def table_of(view: View, layers: list[Layer], *, compared: bool, key: Key | None
         layers: All layers of the model, for the totals.
         compared: Whether the view is of two models.
         key: What the shades of nodes stand for, if they have some.
+        notes: What else there is to say.
     """
     cells = [_cells(node) for node in view.nodes]
     hidden = {"difference"} if not compared else set[str]()
     hidden |= {"cost"} if key is None else set[str]()
     title = view.name if key is None else f"{view.name}, {key.title}"
-    notes = [", ".join(totals(view, layers)), f"returns {', '.join(view.outputs)}"]
+    below = [", ".join(totals(view, layers)), f"returns {', '.join(view.outputs)}", *notes]
     styles = [_COLOURS[node.difference] for node in view.nodes]
     joined = [{**row, "layer": f"{row['layer']}\n{row['kind']}"} for row in cells]
     unmasked = {"kind"} if any(row["mask"] for row in cells) else {"kind", "mask"}
-    narrow = _table(title, joined, hidden | unmasked, notes, styles)
-    return dataclasses.replace(_table(title, cells, hidden, notes, styles), narrow=narrow)
+    narrow = _table(title, joined, hidden | unmasked, below, styles)
+    return dataclasses.replace(_table(title, cells, hidden, below, styles), narrow=narrow)
 
 
 def _table(

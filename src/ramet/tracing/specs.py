@@ -13,8 +13,19 @@ from ramet.graph.names import did_you_mean
 from ramet.graph.names import shown as texted
 
 
+def unknown_tensor() -> Any:
+    """Return a symbolic tensor of which nothing is known. No layer can be called on it."""
+    return _Unknown((None, None), "float32")
+
+
+class _Unknown(keras.KerasTensor):
+    """A symbolic tensor of which nothing is known."""
+
+
 def spec_of(tensor: Any) -> Spec:
     """Return the spec of a symbolic tensor, without its mask."""
+    if isinstance(tensor, _Unknown):
+        return Spec((), "", tensor.name, known=False)
     return Spec(
         shape=tuple(tensor.shape),
         dtype=str(tensor.dtype),

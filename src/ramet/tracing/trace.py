@@ -8,9 +8,9 @@ import keras
 
 from ramet import keras_internals as internals
 from ramet.errors import ModelError
-from ramet.graph import Call, Graph, Layer, Ref
+from ramet.graph import Call, Graph, Layer, Ref, Spec
 from ramet.graph.names import unique_name
-from ramet.graph.tree import Tree, map_tree
+from ramet.graph.tree import Tree, leaves, map_tree
 from ramet.tracing.derived import derived_arguments
 from ramet.tracing.layer_facts import facts_of
 from ramet.tracing.options import check_model
@@ -55,6 +55,8 @@ def has_graph(model: Any) -> bool:
 
 
 def _why_no_graph(model: Any) -> str:
+    if isinstance(model, keras.Sequential) and not model.layers:
+        return f"Sequential model '{model.name}' has no layers, so it has no graph; add one"
     if isinstance(model, keras.Sequential):
         return (
             f"Sequential model '{model.name}' has not been built, so it has no graph "
@@ -197,12 +199,22 @@ class _Recorder:
             layer=self._layer_key(node.operation),
             args=self._recorded(args),
             kwargs=self._recorded(kwargs),
-            outputs=tuple(spec_of(tensor) for tensor in node.outputs),
+            outputs=self._specs(node),
             derived=frozenset(derived_arguments(node, self._is_needed)),
             origin=LiveCall(node, tuple(node.outputs)),
         )
         for index, tensor in enumerate(node.outputs):
             self.refs.setdefault(id(tensor), Ref(name, index))
+
+    def _specs(self, node: Any) -> tuple[Spec, ...]:
+        """Return the outputs of a call; what is unknown inside a nested model stays so."""
+        specs = tuple(spec_of(tensor) for tensor in node.outputs)
+        inner = self.layers[self._layer_key(node.operation)].graph
+        if inner is None:
+            return specs
+        own = [inner.calls[ref.call].outputs[ref.index] for ref in leaves(inner.outputs)]
+        both = zip(specs, own, strict=False)
+        return tuple(spec if end.known else replace(end, name=spec.name) for spec, end in both)
 
     def _layer_key(self, operation: Any) -> str:
         key = self.keys.get(id(operation))
