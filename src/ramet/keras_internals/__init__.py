@@ -16,7 +16,9 @@ from ramet.keras_internals.versions import (
 
 # isort: split
 from keras.src.backend.common.masking import get_keras_mask, set_keras_mask
+from keras.src.backend.common.symbolic_scope import in_symbolic_scope
 from keras.src.initializers.random_initializers import RandomInitializer
+from keras.src.layers.rnn.conv_lstm import ConvLSTMCell
 from keras.src.ops.node import KerasHistory, Node
 from keras.src.optimizers.base_optimizer import BaseOptimizer
 from keras.src.saving.keras_saveable import KerasSaveable
@@ -126,7 +128,6 @@ from ramet.keras_internals.layer_state import (
     values_from_last,
 )
 from ramet.keras_internals.layers import (
-    ConvLSTMCell,
     attention_output_shape,
     attention_parts,
     has_other_batch,
@@ -202,7 +203,6 @@ from ramet.keras_internals.substitution import (
     described_as,
     forget_attribute,
     hold_first,
-    in_symbolic_scope,
     is_training,
     lent_factors,
     read_as,
