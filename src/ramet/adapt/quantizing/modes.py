@@ -9,6 +9,7 @@ from keras import layers
 from ramet import keras_internals as internals
 from ramet.adapt.quantizing.convolutions import INT8_CLASSES, Int8Kernel
 from ramet.graph import Layer
+from ramet.layers import Adapted
 
 MODES = ("int8", "int4", "float8")
 """The ways to quantize a layer."""
@@ -65,6 +66,8 @@ def has_kernel(layer: Layer) -> bool:
 
 
 def _reason_against_class(layer: Layer) -> str:
+    if isinstance(layer.origin, Adapted):
+        return "it has adapters; merge them and build the graph, or quantize before you add them"
     bases = (known.__name__ for known in KERNELS if isinstance(layer.origin, known))
     base = next(bases, None)
     if base is not None:
