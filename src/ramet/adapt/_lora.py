@@ -118,6 +118,8 @@ def lora(  # noqa: PLR0913 each is another property of the adapter
 def _check_options(alpha: Any, variant: Any, init: Any, seed: Any) -> None:
     if alpha is not None:
         check_number(alpha, "alpha")
+        if alpha <= 0:
+            raise OptionError(f"alpha must be positive, got {shown(alpha)}")
     check_word(variant, "variant", VARIANTS)
     check_init(init)
     if seed is not None:

@@ -3,7 +3,13 @@
 from ramet.layers.adapted import Adapted, attach, detach
 from ramet.layers.adapters import Adapters, is_quantized
 from ramet.layers.entries import Entry, Target, Variant
-from ramet.layers.kernels import Kernel, dropout_obstacle, kernel_at, kernels_of
+from ramet.layers.kernels import (
+    Kernel,
+    dropout_obstacle,
+    kernel_at,
+    kernels_of,
+    plain_class,
+)
 
 __all__ = [
     "Adapted",
@@ -18,4 +24,5 @@ __all__ = [
     "is_quantized",
     "kernel_at",
     "kernels_of",
+    "plain_class",
 ]

@@ -1,5 +1,6 @@
 """How multiply-accumulates are counted: one rule for each class of layers or operations."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
@@ -11,6 +12,7 @@ from ramet._arguments import check_function, shown
 from ramet.backends import is_of_keras
 from ramet.errors import OptionError
 from ramet.graph.tree import Tree, map_tree
+from ramet.layers import Adapted, plain_class
 from ramet.profiling.tensors import Tensor, tensor_of, tensors_in
 
 
@@ -164,7 +166,7 @@ def macs_of(called: Called) -> int:
         UncountedError: If there is no rule for its class, or it needs a size that is not known.
         OptionError: If a rule returns something that is not a number.
     """
-    rule = rule_of(type(called.layer))
+    rule = rule_of(plain_class(type(called.layer)))
     if rule is None:
         raise UncountedError("there is no rule for it")
     if rule is nothing:
@@ -178,7 +180,14 @@ def macs_of(called: Called) -> int:
             f"a call takes, got {shown(macs)}; return an int"
         )
         raise OptionError(message)
-    return macs
+    return macs + _macs_of_updates(called.layer)
+
+
+def _macs_of_updates(layer: Any) -> int:
+    """Return how many multiply-accumulates the updates of a layer's kernels take."""
+    entries = layer.adapters.entries if isinstance(layer, Adapted) else ()
+    targets = [target for entry in entries for target in entry.targets]
+    return sum(math.prod(target.sizes) * target.rank for target in targets)
 
 
 def nothing(called: Called) -> int:

@@ -129,12 +129,15 @@ def chosen(graph: Graph, places: list[Place], at: At, rank: int) -> Chosen:
 
     Raises:
         GraphError: If a pattern matches no kernel.
+        OptionError: If there is no pattern.
     """
     ranked = (
         [(pattern, at[key]) for key in at for pattern in patterns_of(key)]
         if isinstance(at, Mapping)
         else [(pattern, rank) for pattern in patterns_of(at)]
     )
+    if not ranked:
+        raise OptionError("at names nothing; pass a glob of layers, such as '**/query'")
     ranks: Chosen = {}
     for pattern, wanted in ranked:
         check_selection(graph, pattern)

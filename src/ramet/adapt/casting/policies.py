@@ -10,6 +10,7 @@ from ramet.backends import is_of_keras
 from ramet.building.reconfigure import check_changes, made_with
 from ramet.errors import OptionError
 from ramet.graph import Layer
+from ramet.layers import Adapted
 from ramet.tracing.configs import raw_config
 
 POLICIES = ("float16", "bfloat16", "float32", "float64", "mixed_float16", "mixed_bfloat16")
@@ -53,6 +54,8 @@ def reason_against(layer: Layer, dtype: str) -> str | None:
     except OptionError as error:
         return str(error)
     reason = _reason_of_initializers(layer, dtype)
+    if isinstance(layer.origin, Adapted):
+        reason = "it has adapters; merge them and build the graph, or cast before you add them"
     if reason is not None or is_of_keras(type(layer.origin)):
         return reason
     twin = made_with(layer.origin, {**(layer.changes or {}), **changes})

@@ -12,6 +12,7 @@ from ramet.adapt.quantizing.attention import ATTENTION_CLASSES, QuantizedProject
 from ramet.adapt.quantizing.convolutions import INT8_CLASSES, Int8Kernel
 from ramet.adapt.quantizing.moments import Contraction
 from ramet.graph import Layer
+from ramet.layers import Adapted
 
 MODES = ("int8", "int4", "float8")
 """The ways to quantize a layer that need no data."""
@@ -102,6 +103,8 @@ def has_kernel(layer: Layer) -> bool:
 
 
 def _reason_against_class(layer: Layer) -> str:
+    if isinstance(layer.origin, Adapted):
+        return "it has adapters; merge them and build the graph, or quantize before you add them"
     bases = (known.__name__ for known in KERNELS if isinstance(layer.origin, known))
     base = next(bases, None)
     if base is not None:
