@@ -38,7 +38,6 @@ WRONG = [
     (["show", "model.keras", "none.keras"], "there is no file 'none.keras'"),
     (["show", "model.keras", "--to", "x.gif"], "show writes files with the suffix .html"),
     (["show", "model.keras", "--to", "no/x.html"], "there is no folder 'no'"),
-    (["show", "model.keras", "--cost", "macs"], "use --to model.html, or ramet profile"),
     (["show", "model.keras", "--cost", "size", "--to", "x.html"], "unknown cost='size'"),
     (["show", *FILES, "--cost", "macs", "--to", "x.html"], "or use ramet profile with two files"),
     (["show", "text.keras"], "'text.keras' is not a Keras archive"),

@@ -67,7 +67,7 @@ def check_inputs(inputs: Any) -> None:
     # Everything else here needs no Keras, and is checked before it is imported.
     import keras  # noqa: PLC0415 see above
 
-    from ramet.comparing.data import check_data  # noqa: PLC0415 it imports Keras
+    from ramet.comparing.running.data import check_data  # noqa: PLC0415 it imports Keras
 
     check_data(inputs, "inputs")
     if any(0 in np.shape(leaf) for leaf in keras.tree.flatten(inputs) if leaf is not None):
