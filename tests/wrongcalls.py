@@ -337,8 +337,9 @@ ADAPT: dict[str, Callable[[Hands], Right]] = {
     },
     "quantize": lambda h: {
         "model": h.model,
-        "at": {"*": "int8"},
+        "at": {"*": "gptq"},
         "skip": "head",
+        "data": h.data,
         "explain": False,
     },
     "adopt": lambda h: {"model": h.enabled, "name": "fr", "revive": True, "seed": 1},
@@ -513,7 +514,7 @@ RESULTS: dict[str, tuple[Callable[[Hands], Any], dict[str, Right]]] = {
     "Report": (_report, {"check": {"name": "structure"}}),
     "Sensitivity": (
         lambda h: adapt.sensitivity(h.first, how=["int8"]),
-        {"above": {"limit": 0.1, "how": "int8"}},
+        {"above": {"limit": 0.1, "how": "int8"}, "only": {"how": "int8"}},
     ),
     "Source": (lambda h: ramet.emit(h.first, check=False), {}),
     "TransferReport": (lambda h: h.graph.transfer_report(), {"of": {"status": "kept"}}),

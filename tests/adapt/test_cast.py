@@ -97,6 +97,18 @@ def test_there_and_back_rounds_once() -> None:
     assert bool(ops.all(ops.equal(ops.cast(kernels[0], "bfloat16"), kernels[1])))
 
 
+@pytest.mark.sampled
+def test_stacked_cells_are_cast_whenever_the_graph_is_built() -> None:
+    x = keras.Input((5, 6))
+    cells = [layers.LSTMCell(3, name="first"), layers.GRUCell(4, name="second")]
+    model = keras.Model(x, layers.RNN(cells, name="rnn")(x), name="net")
+    graph = cast(model, "rnn", "float64")
+    for _ in range(2):  # Keras takes the cells out of the config that it is passed
+        twin = graph.build()
+        assert {variable.dtype for variable in twin.weights} == {"float64"}
+    assert ramet.verify(twin, graph)
+
+
 class Deaf(layers.Layer):
     """Does not hand its policy on."""
 
@@ -129,6 +141,8 @@ def test_what_cannot_be_cast_is_named_with_its_reason() -> None:
     refused("cannot be called on data of shape", "dense", "float16", data=X, explain=True)
     found = cast(model, "*", "bfloat16", explain=True)
     assert [each.path for each in found.left] == ["deaf"]
+    text = cast(model, "*", "bfloat16").journal[-1].text
+    assert text == "cast 2 layers to bfloat16; 'deaf' cannot be cast"
     quantized = quantize(model, {"dense": "int8"}).build()
     with pytest.raises(ramet.errors.GraphError, match=r"it is quantized .* cast before quantizing"):
         cast(quantized, "dense", "bfloat16")

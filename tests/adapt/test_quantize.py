@@ -117,7 +117,7 @@ def test_convolutions_get_int8_kernels(tmp_path: Path) -> None:
 @pytest.mark.sampled
 def test_attention_is_quantized_and_saved(mode: str, tmp_path: Path) -> None:
     x = keras.Input((5, 8), name="x")
-    y = layers.MultiHeadAttention(2, 3, value_dim=4, use_bias=False, name="mha")(x, x)
+    y = layers.MultiHeadAttention(2, 3, use_bias=False, name="mha")(x, x)
     inside = keras.Input((5, 8))
     grouped = layers.GroupQueryAttention(4, 2, 2, name="grouped")(inside, inside)
     y = keras.Model(inside, grouped, name="encoder")(y)

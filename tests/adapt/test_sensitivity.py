@@ -66,6 +66,24 @@ def test_made_up_inputs_and_layers_that_cannot() -> None:
     assert all(each["prune"] for each in costs.values())
 
 
+@pytest.mark.sampled
+def test_weights_that_start_afresh_are_drawn_once() -> None:
+    graph = ramet.trace(model()).configure("out", units=3, weights="fresh")
+    graph = graph.configure("first", activation="tanh", weights="fresh")
+    at = graph.select(name="out")
+    for path, cost in (("out", at), ("first", None)):
+        found = {
+            each.path: each.differences for each in sensitivity(graph, X, how=["int8"], at=cost)
+        }
+        assert found[path]["int8"] is not None
+        assert found[path]["int8"] < 0.05
+    assert cast(graph, at, "bfloat16", explain=True, data=X).difference < 0.05
+    (row,) = quantize(graph, {at: "int8"}, explain=True)
+    assert row.error is not None
+    assert row.error < 0.05
+    assert row.before == (8 * 3 + 3) * 4  # of the layer as it is edited
+
+
 @pytest.mark.one_backend
 def test_costs_are_shown_beside_the_layers(tmp_path: Path, capsys: Any) -> None:
     net = model()

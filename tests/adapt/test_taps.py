@@ -82,6 +82,20 @@ def test_tapped_values_are_those_inside_the_models() -> None:
 
 
 @pytest.mark.sampled
+def test_a_student_has_two_teachers() -> None:
+    student = net(4, 2, "small")
+    first = taps(net(8, 0, "big"), student, {"first": "first"}, losses="mse")
+    both = taps(net(6, 1, "other"), first, {"first": "first"}, losses="mse", weights=[2.0]).build()
+    assert (both.predict(X, verbose=0) == student.predict(X, verbose=0)).all()
+    both.compile(keras.optimizers.Adam(0.01), "mse")
+    both.fit(X, Y, verbose=0)
+    assert sum(type(layer) is ramet.adapt.TapLoss for layer in both.layers) == 2
+    names = {layer.name for layer in both.layers}
+    assert {"teacher", "teacher_1", "tap_0_projection", "tap_0_projection_1"} <= names
+    assert not both.get_layer("teacher_1").trainable_variables
+
+
+@pytest.mark.sampled
 def test_the_loss_is_the_sum_of_all() -> None:
     teacher, student = net(4, 0, "big"), net(4, 1, "small")
     pairs = {"first": "first"}

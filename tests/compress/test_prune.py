@@ -206,6 +206,17 @@ def test_pruning_and_training_in_turn() -> None:
 # --- random architectures ---
 
 
+@pytest.mark.sampled
+def test_a_layer_with_other_weights_than_its_class_has_stays() -> None:
+    model = ramet.adapt.quantize(small(), {"second": "int8"}).build()
+    listing = groups(model)
+    assert [group.name for group in listing.free] == []
+    reasons = {group.name: " ".join(group.locked) for group in listing}
+    assert "what the axes of the kernel_scale of 'second' (Int8Conv2D) are" in reasons["second"]
+    with pytest.raises(OptionError, match="the axes of the kernel_scale of"):
+        ramet.compress.prune_channels(model, {"second": [0]})
+
+
 def layer_of(numbers: np.random.Generator, tensors: list[Any]) -> Any:
     """Return the output of a random layer on a random tensor."""
     x = tensors[numbers.integers(len(tensors))]

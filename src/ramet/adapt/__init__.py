@@ -16,7 +16,7 @@ from ramet.adapt._use import use
 from ramet.adapt.distilling.losses import TapLoss
 from ramet.adapt.distilling.teacher import Teacher
 from ramet.adapt.quantizing.attention import (
-    QuantizedGroupedQueryAttention,
+    QuantizedGroupQueryAttention,
     QuantizedMultiHeadAttention,
 )
 from ramet.adapt.quantizing.convolutions import (
@@ -39,7 +39,7 @@ __all__ = [
     "Int8Conv3DTranspose",
     "Int8DepthwiseConv1D",
     "Int8DepthwiseConv2D",
-    "QuantizedGroupedQueryAttention",
+    "QuantizedGroupQueryAttention",
     "QuantizedMultiHeadAttention",
     "TapLoss",
     "Teacher",

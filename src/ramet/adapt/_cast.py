@@ -19,8 +19,9 @@ from ramet.graph import Graph, Layer
 from ramet.graph.data import Edit
 from ramet.graph.edits.remake import Remade, remake
 from ramet.graph.journal import with_entry
-from ramet.graph.names import counted
+from ramet.graph.names import counted, listed
 from ramet.results.casting import Casting
+from ramet.tracing.settled import settled
 from ramet.tracing.trace import trace
 
 
@@ -90,9 +91,10 @@ def cast(  # noqa: PLR0913 each is another option
     check_word(dtype, "dtype", POLICIES)
     if data is not None and not explain:
         raise OptionError("data is what cast runs the models on to explain; pass explain=True too")
-    graph = trace(model)
+    # What starts afresh is drawn once, so that before and after have the same weights.
+    graph = settled(model) if explain else trace(model)
     planned, left = _plan(graph, at, dtype, keep)
-    cast_graph = _cast(graph, planned, dtype)
+    cast_graph = _cast(graph, planned, left, dtype)
     return explained(graph, cast_graph, planned, left, data) if explain else cast_graph
 
 
@@ -124,15 +126,17 @@ def _plan(
     return planned, left
 
 
-def _cast(graph: Graph, planned: Mapping[str, Layer], dtype: str) -> Graph:
+def _cast(graph: Graph, planned: Mapping[str, Layer], left: Mapping[str, Any], dtype: str) -> Graph:
+    names = listed([f"'{path}'" for path in left])
+    more = f"; {names} cannot be cast" if left else ""
     if not planned:
-        edit = Edit(f"cast to {dtype}: all layers are already {dtype}", promise="exact")
-        return with_entry(graph, edit)
+        text = f"cast to {dtype}: all {'other ' if left else ''}layers are already {dtype}"
+        return with_entry(graph, Edit(text + more, promise="exact"))
     lines = [
         f"cast '{path}' ({layer.kind}) from {policy_of(layer).name} to {dtype}"
         for path, layer in planned.items()
     ]
     text = lines[0] if len(lines) == 1 else f"cast {counted(len(lines), 'layer')} to {dtype}"
-    edit = dataclasses.replace(Edit.of_many(text, lines), promise="changed")
+    edit = dataclasses.replace(Edit.of_many(text + more, lines), promise="changed")
     remade = {layer.identity: Remade(changes_for(layer, dtype)) for layer in planned.values()}
     return with_entry(remake(graph, remade, edit), edit)

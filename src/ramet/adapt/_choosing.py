@@ -83,15 +83,18 @@ def _check_pattern(at: Any, what: str) -> None:
 
 
 def _of_this(graph: Graph, selection: Selection, what: str) -> Selection:
-    if selection.graph is not graph and dict(layer_paths(selection.graph)) != dict(
-        layer_paths(graph)
-    ):
+    if selection.graph is not graph and _kinds(selection.graph) != _kinds(graph):
         message = (
             f"the selection for {what} was made from another graph, '{selection.graph.name}'; "
             "select from the graph that you pass"
         )
         raise GraphError(message)
     return selection
+
+
+def _kinds(graph: Graph) -> dict[str, str]:
+    """Return the classes of layers by path, which building a graph does not change."""
+    return {path: layer.kind for path, layer in layer_paths(graph)}
 
 
 def _nothing(graph: Graph, at: Any, what: str, paths: list[str]) -> str:

@@ -18,6 +18,7 @@ from ramet.graph.edits.nested import rebuilt
 from ramet.graph.journal import with_entry
 from ramet.graph.names import counted, listed
 from ramet.results.quantization import Quantization
+from ramet.tracing.settled import settled
 from ramet.tracing.trace import trace
 
 
@@ -46,8 +47,9 @@ def quantize(
 
     Dense, EinsumDense, Embedding and ReversibleEmbedding are quantized as by Keras's own
     `quantize`, with the same bits, names and paths. Convolutions, which Keras cannot
-    quantize, get int8 kernels that are converted to floats in each call (`Int8Conv2D`). The
-    quantized weights do not train; biases and everything else do.
+    quantize, get int8 kernels that are converted to floats in each call (`Int8Conv2D`). In
+    attention layers, the projections are quantized (`QuantizedMultiHeadAttention`). The quantized
+    weights do not train; biases and everything else do.
 
     Args:
         model: A graph or a model.
@@ -80,7 +82,8 @@ def quantize(
         'int8'
     """
     check_flag(explain, "explain")
-    graph = trace(model)
+    # What starts afresh is drawn once, so that before and after have the same weights.
+    graph = settled(model) if explain else trace(model)
     planned = plan(graph, at, skip)
     _check_data(planned, data)
     edit = _edit(planned)

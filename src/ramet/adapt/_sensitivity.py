@@ -23,7 +23,7 @@ from ramet.graph.journal import with_entry
 from ramet.graph.select import Selection
 from ramet.graph.values import Array, Computed, Variable
 from ramet.results.sensitivity import LayerSensitivity, Sensitivity
-from ramet.tracing.trace import trace
+from ramet.tracing.settled import settled
 
 WAYS = (*MODES, "prune", *POLICIES)
 """The ways to change a layer."""
@@ -64,7 +64,7 @@ def sensitivity(
         ['conv', 'head']
     """
     ways = _checked(how)
-    graph = trace(model)
+    graph = settled(model)  # What starts afresh is drawn once.
     named = chosen_by_any(graph, "**" if at is None else at, "at")
     tried = {path: layer for path, layer in named.items() if has_kernel(layer)}
     if not tried:

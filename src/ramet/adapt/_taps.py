@@ -16,7 +16,7 @@ from ramet.graph.data import Edit
 from ramet.graph.edits.apart import apart
 from ramet.graph.edits.draft import UNKNOWN, Draft
 from ramet.graph.journal import with_entry
-from ramet.graph.names import counted
+from ramet.graph.names import counted, next_free
 from ramet.graph.tree import Tree, leaves, map_tree
 from ramet.tracing.trace import trace
 
@@ -84,9 +84,10 @@ def taps(  # noqa: PLR0913 each is another option
     outputs, students = refs[: -len(places)], refs[-len(places) :]
     sizes = widths(heard, tapped, places, project=project)
     # On PyTorch, Keras lists the parameters of a model by their paths, so no two may be alike.
-    model = heard.flatten().prefix("teacher_").build(name=f"{sides[0].name}_taps")
+    own = _free("teacher", draft.layers)
+    model = heard.flatten().prefix(f"{own}_").build(name=f"{sides[0].name}_taps")
     inputs = teacher_inputs(heard, tapped)
-    teachers = _called(draft, Teacher(model, name="teacher"), inputs, len(places))
+    teachers = _called(draft, Teacher(model, name=own), inputs, len(places))
     projected = [
         ref if size is None else _projected(draft, ref, size, f"tap_{number}_projection")
         for number, (ref, size) in enumerate(zip(students, sizes, strict=True))
@@ -102,7 +103,7 @@ def taps(  # noqa: PLR0913 each is another option
         }
     else:
         flat = [ref for pair in zip(teachers, projected, strict=True) for ref in pair]
-        loss = TapLoss(named, factors, name="tap_loss")
+        loss = TapLoss(named, factors, name=_free("tap_loss", draft.layers))
         heads = iter(_called(draft, loss, [*outputs, *flat], len(outputs)))
         draft.outputs = map_tree(lambda _: next(heads), sides[1].outputs)
     changed = draft.done()
@@ -111,7 +112,7 @@ def taps(  # noqa: PLR0913 each is another option
 
 def _projected(draft: Draft, ref: Ref, width: int, name: str) -> Ref:
     """Add a layer that projects a tensor to a width."""
-    (end,) = _called(draft, layers.Dense(width, name=name), ref, 1)
+    (end,) = _called(draft, layers.Dense(width, name=_free(name, draft.layers)), ref, 1)
     return end
 
 
@@ -123,6 +124,11 @@ def _called(draft: Draft, layer: Any, on: Tree, count: int) -> list[Ref]:
     last = [*draft.calls][-1]
     draft.add_call(Call(key, key, (on,), {}, (UNKNOWN,) * count), after=last)
     return [Ref(key, index) for index in range(count)]
+
+
+def _free(name: str, taken: Mapping[str, Any]) -> str:
+    """Return a name, numbered if another teacher's taps have it."""
+    return next_free(name, taken.keys()) if name in taken else name
 
 
 def _with_taps(student: Graph, places: list[str]) -> Graph:

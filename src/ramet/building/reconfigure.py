@@ -254,5 +254,17 @@ def current(layer: Layer) -> Any:
 
 
 def _own(value: Any) -> Any:
-    """Return a copy of a layer, and anything else as it is."""
-    return copy_layer(value) if isinstance(value, keras.Layer) else value
+    """Return a copy of a layer or of plain containers, and anything else as it is.
+
+    A `from_config`, such as that of `StackedRNNCells`, may change the config that it is passed.
+    """
+    return copy_layer(value) if isinstance(value, keras.Layer) else _own_containers(value)
+
+
+def _own_containers(value: Any) -> Any:
+    if type(value) is dict:
+        items = cast("dict[Any, Any]", value).items()
+        return {key: _own_containers(item) for key, item in items}
+    if type(value) in (list, tuple):
+        return type(value)(_own_containers(item) for item in value)
+    return value

@@ -50,7 +50,7 @@ _DOC = """A {base} whose projections are quantized; see `quantize`.
     """
 
 
-def _quantized(base: Any) -> Any:
+def _quantized(base: Any, public: str) -> Any:
     @functools.wraps(base.build)  # Keras passes shapes by the names of its parameters
     def build(self: Any, *args: Any, **kwargs: Any) -> None:
         base.build(self, *args, **kwargs)
@@ -58,18 +58,18 @@ def _quantized(base: Any) -> Any:
             for projection in projections(self).values():
                 projection.quantize(self.mode)
 
-    name = f"Quantized{base.__name__}"
-    doc = _DOC.format(base=base.__name__, name=name)
+    name = f"Quantized{public}"
+    doc = _DOC.format(base=public, name=name)
     body = {"__doc__": doc, "__module__": "ramet.adapt", "build": build}
     cls = type(name, (QuantizedProjections, base), body)
     return keras.saving.register_keras_serializable("ramet", name)(cls)
 
 
-QuantizedMultiHeadAttention = _quantized(layers.MultiHeadAttention)
-QuantizedGroupedQueryAttention = _quantized(layers.GroupQueryAttention)
+QuantizedMultiHeadAttention = _quantized(layers.MultiHeadAttention, "MultiHeadAttention")
+QuantizedGroupQueryAttention = _quantized(layers.GroupQueryAttention, "GroupQueryAttention")
 
 ATTENTION_CLASSES: dict[type, type] = {
     layers.MultiHeadAttention: QuantizedMultiHeadAttention,
-    layers.GroupQueryAttention: QuantizedGroupedQueryAttention,
+    layers.GroupQueryAttention: QuantizedGroupQueryAttention,
 }
 """The class with quantized projections, by Keras's own class."""

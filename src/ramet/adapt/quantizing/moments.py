@@ -2,6 +2,7 @@
 
 import string
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from keras import layers
@@ -23,7 +24,7 @@ class Contraction:
     """Why the kernel cannot be seen as a matrix of inputs by outputs."""
 
     @classmethod
-    def of(cls, layer: object, rank: int) -> "Contraction":
+    def of(cls, layer: Any, rank: int) -> "Contraction":
         """Return what a Dense or EinsumDense does with inputs of a rank."""
         if not isinstance(layer, layers.EinsumDense):
             axes = string.ascii_letters[:rank]

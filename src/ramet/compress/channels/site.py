@@ -354,6 +354,10 @@ def outputs_of(site: Site) -> Sequence[Tensor]:
     if getattr(site.layer, "quantization_mode", None) is not None:
         function, locked = None, f"the weights of {site.name} are quantized"
     outputs = None if function is None else function(site)
+    unknown = [] if outputs is None else _without_labels(site)
+    if unknown:
+        locked = f"it is not known what the axes of the {'.'.join(unknown[0])} of {site.name} are"
+        outputs = None
     if outputs is not None and len(outputs) >= len(site.shapes):
         checked = zip(outputs, site.shapes, strict=False)
         if all(_fits(tensor, shape) for tensor, shape in checked):
@@ -364,6 +368,17 @@ def outputs_of(site: Site) -> Sequence[Tensor]:
     inside = [*flow.made.values(), *flow.sizes.values(), *weighed]
     site.lock_all([*inside, *(axis for tensor in outputs or () for axis in tensor)], locked)
     return [fixed(shape) for shape in site.shapes]
+
+
+def _without_labels(site: Site) -> list[Role]:
+    """List the variables of which a rule did not say what labels their axes."""
+    depth = len(site.role)
+    return [
+        role[depth:]
+        for role, shape in site.flow.shapes.items()
+        if shape and role[:depth] == site.role and role not in site.flow.weights
+        if not role[-1].startswith("seed")
+    ]
 
 
 def _fits(tensor: Tensor, shape: tuple[int | None, ...]) -> bool:
