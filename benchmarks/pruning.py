@@ -21,7 +21,9 @@ SIZE, ROUNDS = 224, 5
 class Pruned:
     """A model before and after, with what is known of both."""
 
-    def __init__(self, before: Any, after: Any, seconds: list[float], counts: dict[str, Any]):
+    def __init__(
+        self, before: Any, after: Any, seconds: list[float], counts: dict[str, Any]
+    ) -> None:
         """Keep what was measured."""
         self.before, self.after = before, after
         self.seconds, self.counts = seconds, counts

@@ -64,7 +64,7 @@ def test_a_pruned_model_is_its_source_masked() -> None:
     assert edit.relative <= 1e-6
     assert edit.allowed == 1e-5
     assert edit.detail.startswith("outputs changed by ")
-    gone = dict.fromkeys(("first", "norm", "depthwise", "second", "add"), [0, 5])
+    gone = {place: [0, 5] for place in ("first", "norm", "depthwise", "second", "add")}
     pruned = keras.ops.convert_to_numpy(graph.build()(data))
     assert np.abs(pruned - zeroed(model, data, gone)).max() <= 1e-5
     assert Proof.from_json(proof.to_json()) == proof

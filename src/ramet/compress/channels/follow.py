@@ -106,7 +106,7 @@ class _Loop(CallLoop):
         else:
             site = self._site(call, layer)
             outputs = outputs_of(site)
-            site.flow.outputs = site.flow.outputs or outputs
+            site.flow.outputs.setdefault(id(call), outputs)
         self.keep(call, outputs)
 
     def _record(self, key: str) -> Layer:

@@ -35,7 +35,6 @@ def remake(graph: "Graph", layers: Mapping[tuple[int, int], Remade], edit: Edit)
         layers: What becomes of the layers, by the identities of their records.
         edit: The edit that they belong to.
     """
-
     records = placed_layers(graph)
 
     def renewed(layer: Layer) -> Layer:
