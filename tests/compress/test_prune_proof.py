@@ -139,7 +139,7 @@ def test_a_graph_with_stacked_cells_is_built_twice() -> None:
     model = scattered(keras.Model(x, layers.Dense(2, name="head")(y)))
     graph = prune(model, ratio=0.5, steps=2)
     first, second = graph.build(), graph.build()
-    assert ramet.verify(first, second)
+    assert ramet.verify(first, second, only="outputs")
     assert ramet.prove(graph).ok
 
 

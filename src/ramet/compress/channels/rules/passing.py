@@ -118,7 +118,7 @@ def resizing(site: Site) -> Sequence[Tensor] | None:
     layer, seen = site.layer, site.tensor()
     if len(seen) != 4:  # noqa: PLR2004 a batch of images
         return None
-    output = spatial(site)[0]
+    output = image(site, seen[channel_axis(layer, 2)])
     fills = layer.pad_to_aspect_ratio and layer.fill_value
     return [site.all_nonzero(output) if fills else output]
 
