@@ -134,7 +134,7 @@ def test_a_prune_among_other_edits_is_proven() -> None:
 @pytest.mark.sampled
 def test_a_graph_with_stacked_cells_is_built_twice() -> None:
     x = keras.Input((5, 3))
-    cells = [layers.LSTMCell(4), layers.StackedRNNCells([layers.GRUCell(6)])]
+    cells = [layers.LSTMCell(4), layers.GRUCell(6)]
     y = layers.RNN(cells, name="cells")(x)
     model = scattered(keras.Model(x, layers.Dense(2, name="head")(y)))
     graph = prune(model, ratio=0.5, steps=2)
