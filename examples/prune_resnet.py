@@ -38,6 +38,9 @@ def main() -> None:
 
     after = ramet.profile(model)
     print(f"{before.macs:,} → {after.macs:,} MACs, {before.params:,} → {after.params:,} parameters")
+    proof = ramet.prove(ramet.compress.prune(model, ratio=0.5))
+    print(f"once more: {proof.edits[0].claim}")
+    assert proof.ok
     assert after.macs < 0.35 * before.macs, "three rounds of 20 % leave about half of the channels"
     assert model.output_shape == (None, 4), "inputs and outputs stay"
 

@@ -110,7 +110,7 @@ class _Loop(CallLoop):
         else:
             site = self._site(call, layer)
             outputs = [tuple([*tensor]) for tensor in outputs_of(site)]  # noqa: C409 another object
-            site.flow.outputs = site.flow.outputs or outputs
+            site.flow.outputs.setdefault(id(call), outputs)
             self._channels.steps.append((site, outputs))
         self.keep(call, outputs)
 

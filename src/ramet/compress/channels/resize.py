@@ -137,7 +137,7 @@ class Plan:
         return self.indices(axis) is not None
 
 
-def resized(
+def resized(  # noqa: PLR0913 each is another part of the edit
     channels: Channels,
     arrangement: Arrangement,
     sources: Mapping[str, Sequence[int]],

@@ -95,8 +95,8 @@ class Flow:
     """Functions from sizes by slot to constructor arguments, by the steps into the config."""
     made: dict[str, Axis] = field(default_factory=dict[str, Axis])
     """The axes that the layer created, by slot."""
-    outputs: Sequence[Tensor] = ()
-    """The outputs of its first call."""
+    outputs: dict[int, Sequence[Tensor]] = field(default_factory=dict[int, Any])
+    """The outputs of its calls, by the ids of the calls in the graph that is seen."""
     crossing: list[tuple[Axis, ...]] = field(default_factory=list[tuple[Axis, ...]])
     """Axes of which the channels cross each other."""
 

@@ -64,7 +64,7 @@ class _Activations(Tapped):
         flow = self._flows.get(f"{prefix}/{call.layer}" if prefix else str(call.layer))
         if flow is not None:
             for axis in flow.made.values():
-                self._add(axis, flow.outputs, keras.tree.flatten(outputs))
+                self._add(axis, flow.outputs.get(id(call), ()), keras.tree.flatten(outputs))
         return outputs
 
     def _add(self, made: Axis, tensors: Sequence[Tensor], outputs: Sequence[Any]) -> None:

@@ -5,9 +5,19 @@ from ramet.compress.channels.rules import (
     making,
     normalizing,
     passing,
+    rearranging,
     recurrent,
     reshaping,
     tensors,
 )
 
-__all__ = ["attention", "making", "normalizing", "passing", "recurrent", "reshaping", "tensors"]
+__all__ = [
+    "attention",
+    "making",
+    "normalizing",
+    "passing",
+    "rearranging",
+    "recurrent",
+    "reshaping",
+    "tensors",
+]

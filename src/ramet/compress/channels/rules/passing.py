@@ -7,7 +7,7 @@ from ramet.compress.channels.rules.zeros import activated, normalized
 from ramet.compress.channels.site import Axis, Site, Tensor, fixed, rule
 
 _KEEPING = (
-    "ReLU LeakyReLU ELU Dropout BaseSpatialDropout AlphaDropout GaussianDropout GaussianNoise "
+    "LeakyReLU ELU Dropout BaseSpatialDropout AlphaDropout GaussianDropout GaussianNoise "
     "ActivityRegularization Identity StochasticDepth "
     # Operations
     "Absolute Abs Arctan Arcsin Arcsinh Arctanh Cbrt Ceil Copy Expm1 Floor Log1p Negative Round "
@@ -32,6 +32,14 @@ def keep(site: Site) -> Sequence[Tensor]:
 def change(site: Site) -> Sequence[Tensor]:
     """Zeros may become something else."""
     return [site.all_nonzero(site.tensor())]
+
+
+@rule("ReLU")
+def relu(site: Site) -> Sequence[Tensor]:
+    """Zero is below a threshold, where it may get a slope."""
+    layer, seen = site.layer, site.tensor()
+    is_lifted = layer.threshold > 0 and layer.negative_slope
+    return [site.all_nonzero(seen) if is_lifted else seen]
 
 
 @rule("Activation")
@@ -94,7 +102,7 @@ def global_pooling(site: Site) -> Sequence[Tensor]:
 
 
 @rule(*(f"{what}{n}D" for what in ("ZeroPadding", "Cropping", "UpSampling") for n in (1, 2, 3)))
-@rule("Resizing", "CenterCrop", "RandomFlip", "RandomTranslation", "RandomZoom", "RandomRotation")
+@rule("CenterCrop", "RandomFlip", "RandomTranslation", "RandomZoom", "RandomRotation")
 def spatial(site: Site) -> Sequence[Tensor]:
     """Rows and columns become more or fewer."""
     seen = site.tensor()
@@ -102,6 +110,17 @@ def spatial(site: Site) -> Sequence[Tensor]:
     if rank < 1:
         return [fixed(site.shapes[0])]
     return [image(site, seen[channel_axis(site.layer, rank)])]
+
+
+@rule("Resizing", "Resize")
+def resizing(site: Site) -> Sequence[Tensor] | None:
+    """Rows and columns become more or fewer; what is around them may be filled."""
+    layer, seen = site.layer, site.tensor()
+    if len(seen) != 4:  # noqa: PLR2004 a batch of images
+        return None
+    output = image(site, seen[channel_axis(layer, 2)])
+    fills = layer.pad_to_aspect_ratio and layer.fill_value
+    return [site.all_nonzero(output) if fills else output]
 
 
 @rule("InputLayer")

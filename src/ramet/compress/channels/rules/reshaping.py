@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from ramet.compress.channels.atoms import Labels
 from ramet.compress.channels.site import Axis, Site, Tensor, axis_of, rule
 
 _PRIMES = (1000003, 1000033, 1000037, 1000039, 1000081, 1000099, 1000117, 1000121)
@@ -356,62 +355,3 @@ def _piece(site: Site, axis: Axis, step: Any, size: int | None, pieces: list[Any
     stop = max(start, stop)
     pieces.append((axis_of(labels[:start]), axis_of(labels[start:stop])))
     return [axis.at(np.arange(start, stop))]
-
-
-@rule("Flip")
-def flip(site: Site) -> Sequence[Tensor]:
-    """Axes from back to front."""
-    seen, given = site.tensor(), site.layer.axis
-    axes = range(len(seen)) if given is None else given
-    gone = {i % len(seen) for i in (axes if isinstance(axes, (list, tuple, range)) else [axes])}
-    output = [*seen]
-    for i in gone:
-        if seen[i].labels is not None:
-            output[i] = seen[i].at(np.arange(seen[i].size or 0)[::-1])
-    return [tuple(output)]
-
-
-@rule("Repeat", "Tile")
-def repeat(site: Site) -> Sequence[Tensor] | None:
-    """Channels several times, each or all of them."""
-    layer, seen = site.layer, site.tensor()
-    if type(layer).__name__ == "Repeat":
-        if layer.axis is None or not isinstance(layer.repeats, int):
-            return None
-        counts = [1] * len(seen)
-        counts[layer.axis] = layer.repeats
-        place = np.repeat
-    else:
-        given = layer.repeats
-        counts = [given] if isinstance(given, int) else [*given]
-        if len(counts) > len(seen):
-            return None
-        counts = [1] * (len(seen) - len(counts)) + counts
-        place = np.tile
-    return [tuple(_repeated(axis, n, place) for axis, n in zip(seen, counts, strict=True))]
-
-
-def _repeated(axis: Axis, count: int, place: Any) -> Axis:
-    if count == 1 or axis.labels is None:
-        return axis if count == 1 else Axis(None if axis.size is None else axis.size * count)
-    labels: Labels = place(axis.label(), count)
-    return axis_of(labels, place(axis.leak(), count))
-
-
-@rule("Pad")
-def pad(site: Site) -> Sequence[Tensor] | None:
-    """Constants around a tensor."""
-    seen, widths = site.tensor(), site.layer.pad_width
-    pairs = [(widths, widths)] * len(seen) if isinstance(widths, int) else [*widths]
-    if getattr(site.layer, "mode", "constant") != "constant" or len(pairs) != len(seen):
-        return None
-    output: list[Axis] = []
-    for axis, (before, after), size in zip(seen, pairs, site.shapes[0], strict=True):
-        if axis.labels is None or not (before or after):
-            output.append(axis if not (before or after) else Axis(size))
-        else:
-            around = [np.full(before, -1), axis.label(), np.full(after, -1)]
-            zeros = [np.zeros(before, int), axis.leak(), np.zeros(after, int)]
-            output.append(axis_of(np.concatenate(around), np.concatenate(zeros)))
-    constant = site.constants.get("constant_values")
-    return [tuple(output)] if not constant else [site.all_nonzero(tuple(output))]

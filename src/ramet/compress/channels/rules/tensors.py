@@ -101,6 +101,18 @@ def product_of(site: Site) -> Sequence[Tensor] | None:
     return [tuple(output)]
 
 
+@rule("Glu")
+def glu(site: Site) -> Sequence[Tensor] | None:
+    """The first half of the channels, each gated by one of the second."""
+    seen, at = site.tensor(), site.layer.axis % len(site.tensor())
+    whole = seen[at]
+    if whole.labels is None or not whole.size:
+        return [(*seen[:at], Axis(site.shapes[0][at]), *seen[at + 1 :])]
+    first, second = (whole.at(half) for half in np.split(np.arange(whole.size), 2))
+    site.tie(first, second)
+    return [(*seen[:at], first, *seen[at + 1 :])]
+
+
 @rule(*["Divide", "TrueDivide", "DivideNoNan"])
 def quotient_of(site: Site) -> Sequence[Tensor] | None:
     """Zero divided by a constant is zero."""
