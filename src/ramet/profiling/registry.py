@@ -12,6 +12,7 @@ from ramet.backends import is_of_keras
 from ramet.errors import OptionError
 from ramet.graph.tree import Tree, map_tree
 from ramet.profiling.tensors import Tensor, tensor_of, tensors_in
+from ramet.profiling.updates import class_of, macs_of_updates
 
 
 class UncountedError(Exception):
@@ -163,7 +164,7 @@ def macs_of(called: Called) -> int:
         UncountedError: If there is no rule for its class, or it needs a size that is not known.
         OptionError: If a rule returns something that is not a number.
     """
-    rule = rule_of(type(called.layer))
+    rule = rule_of(class_of(called.layer))
     if rule is None:
         raise UncountedError("there is no rule for it")
     if rule is nothing:
@@ -177,7 +178,10 @@ def macs_of(called: Called) -> int:
             f"a call takes, got {shown(macs)}; return an int"
         )
         raise OptionError(message)
-    return macs
+    more = macs_of_updates(called.layer, macs, sum(each.size for each in called.outputs))
+    if more is None:
+        raise UncountedError("quantized layers inside of it have adapters")
+    return macs + more
 
 
 def nothing(called: Called) -> int:
