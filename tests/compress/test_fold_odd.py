@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from keras import layers
 
+import ramet
 from foldmodels import Norm, difference, trained
 from ramet.compress import fold, foldable
 
@@ -85,6 +86,19 @@ def test_weights_that_are_tied_by_hand_are_kept() -> None:
     model = trained(keras.Model(x, [Norm(name="norm")(first(x)), second(x)]))
     assert not fold(model).journal
     assert "'first' shares its weights with another layer" in foldable(model).kept[0].reason
+
+
+def test_layers_with_adapters_are_kept_until_these_are_merged() -> None:
+    x = keras.Input((6, 6, 3))
+    model = trained(keras.Model(x, Norm(name="norm")(layers.Conv2D(4, 3, name="conv")(x))))
+    graph = ramet.adapt.lora(model, ["conv"], rank=2)
+    (kept,) = foldable(graph.build()).kept
+    assert "the kernels of 'conv' have adapters; merge them into it first" in kept.reason
+    for unbuilt in (graph, ramet.adapt.merge(graph.build())):
+        reason = foldable(unbuilt).kept[0].reason
+        assert "an edit changes the weights of 'conv' on build; build the graph" in reason
+    merged = ramet.adapt.merge(graph).build()
+    assert difference(merged, fold(merged).build())[""] < 2e-6
 
 
 def idle() -> list[Any]:

@@ -17,6 +17,7 @@ from ramet.errors import RametError
 from ramet.graph import Call, Layer, Ref
 from ramet.graph.tree import leaves
 from ramet.graph.values import Array, Value
+from ramet.layers import Adapted
 
 # --- layers with kernels ---
 
@@ -31,6 +32,10 @@ def rule_of(site: Site, call: Call) -> Linear | None:
     if place is None or place.layer.is_operation or not call.outputs[0].known or not place.shape:
         return None
     kind, name = place.layer.kind, place.layer.name
+    if place.layer.steps:
+        raise Kept(f"an edit changes the weights of '{name}' on build; {BUILD_FIRST}")
+    if isinstance(place.live, Adapted):
+        raise Kept(f"the kernels of '{name}' have adapters; merge them into it first")
     if kind not in LINEAR or not is_of_keras(type(place.live)):
         known = bases_among(type(place.live), frozenset(LINEAR))
         if known:

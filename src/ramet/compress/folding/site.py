@@ -1,7 +1,6 @@
 """One graph while layers of it are folded: what reads each tensor now, and what is gone."""
 
 from collections import Counter
-from collections.abc import Iterable
 from typing import Any
 
 import keras
@@ -236,5 +235,5 @@ class Site:
         return {ref: self.source(ref) for ref in self._sources}
 
 
-def _refs(tree: Any) -> Iterable[Ref]:
+def _refs(tree: Any) -> list[Ref]:
     return [leaf for leaf in leaves(tree) if isinstance(leaf, Ref)]
