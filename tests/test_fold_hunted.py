@@ -32,7 +32,9 @@ AT_LEAST = {
     "InceptionV3": (94, 0),
     "MobileNet": (27, 0),
     "MobileNetV2": (52, 0),
+    "NASNetMobile": (192, 0),
     "ResNet50": (53, 0),
+    "ResNet50V2": (32, 17),
     "Xception": (40, 0),
 }
 """How many batch norms are folded, and how many are not since their inputs are used elsewhere."""

@@ -20,6 +20,12 @@ def own_variables(layer: Any) -> list[Any]:
     return [*layer._trainable_variables, *layer._non_trainable_variables]
 
 
+def held_variables(layer: Any) -> list[Any]:
+    """Return the variables that a layer tracks itself or holds as attributes, each once."""
+    attributes = (each for each in vars(layer).values() if isinstance(each, keras.Variable))
+    return [*{id(each): each for each in (*own_variables(layer), *attributes)}.values()]
+
+
 def values_from_last(root: Any) -> list[Any]:
     """Return the backend values of all variables in a model, those of the last layers first."""
     layers = all_layers(root) if isinstance(root, keras.Layer) else []

@@ -1,6 +1,5 @@
 """How multiply-accumulates are counted: one rule for each class of layers or operations."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
@@ -12,8 +11,8 @@ from ramet._arguments import check_function, shown
 from ramet.backends import is_of_keras
 from ramet.errors import OptionError
 from ramet.graph.tree import Tree, map_tree
-from ramet.layers import Adapted, plain_class
 from ramet.profiling.tensors import Tensor, tensor_of, tensors_in
+from ramet.profiling.updates import class_of, macs_of_updates
 
 
 class UncountedError(Exception):
@@ -166,7 +165,7 @@ def macs_of(called: Called) -> int:
         UncountedError: If there is no rule for its class, or it needs a size that is not known.
         OptionError: If a rule returns something that is not a number.
     """
-    rule = rule_of(plain_class(type(called.layer)))
+    rule = rule_of(class_of(called.layer))
     if rule is None:
         raise UncountedError("there is no rule for it")
     if rule is nothing:
@@ -180,14 +179,10 @@ def macs_of(called: Called) -> int:
             f"a call takes, got {shown(macs)}; return an int"
         )
         raise OptionError(message)
-    return macs + _macs_of_updates(called.layer)
-
-
-def _macs_of_updates(layer: Any) -> int:
-    """Return how many multiply-accumulates the updates of a layer's kernels take."""
-    entries = layer.adapters.entries if isinstance(layer, Adapted) else ()
-    targets = [target for entry in entries for target in entry.targets]
-    return sum(math.prod(target.sizes) * target.rank for target in targets)
+    more = macs_of_updates(called.layer, macs, sum(each.size for each in called.outputs))
+    if more is None:
+        raise UncountedError("quantized layers inside of it have adapters")
+    return macs + more
 
 
 def nothing(called: Called) -> int:

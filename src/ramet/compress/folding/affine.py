@@ -48,6 +48,8 @@ class Place:
     """Shape of the tensor that it is called on."""
     is_settled: bool = True
     """Whether no edit may have changed that shape."""
+    in_training: bool = False
+    """Whether a model around it is called with `training=True`."""
 
     def variable(self, name: str) -> Variable:
         """Return a variable of the layer."""
@@ -96,11 +98,21 @@ def unsettled(place: Place) -> str | None:
     return "its shapes are not known; build the graph and trace the model first"
 
 
-def _of_batch_norm(place: Place) -> Affine | str:
-    live, call = place.live, place.call
+def runs_in_inference(place: Place) -> bool:
+    """Whether a layer is not called to act as in training, and no model around it is."""
+    return not place.in_training and not in_training(place.call)
+
+
+def in_training(call: Call) -> bool:
+    """Whether the author of a call has passed `training`, as anything but `False`."""
     training = call.written.get("training", call.args[1] if len(call.args) > 1 else None)
-    if training is not None and training is not False:
-        return "it is called with training=True"
+    return training is not None and training is not False
+
+
+def _of_batch_norm(place: Place) -> Affine | str:
+    live = place.live
+    if not runs_in_inference(place):
+        return "it is called with training=True, or a model around it is"
     if not isinstance(live.axis, int):
         return "it normalizes along several axes"
     gamma = place.variable("gamma") if live.scale else None

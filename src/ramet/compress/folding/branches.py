@@ -1,5 +1,6 @@
 """Parallel convolutions that are added up, merged into one convolution."""
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -35,6 +36,13 @@ class Branch:
     """Its weights; `None` for one without a kernel."""
     affine: Affine | None = None
     """What a branch without a kernel does to the tensor."""
+
+    @property
+    def size(self) -> tuple[int, ...]:
+        """The size of its kernel, which may be a sum of branches already; empty without one."""
+        if self.weights is None:
+            return ()
+        return self.weights.size or tuple(self.live.kernel_size)
 
 
 @dataclass(frozen=True)
@@ -92,10 +100,7 @@ def _of_sum(site: Site, call: Call, operands: list[Ref], weights: AllWeights) ->
 
 
 def _size(branch: Branch) -> int:
-    size = 0 if branch.live is None else 1
-    for each in () if branch.live is None else branch.live.kernel_size:
-        size *= each
-    return size
+    return math.prod(branch.size) if branch.size else 0
 
 
 def _branches(site: Site, call: Call, ref: Ref, weights: AllWeights) -> Iterator[Branch]:
@@ -142,17 +147,13 @@ def _fits(site: Site, main: Branch, other: Branch) -> bool:
             and site.spec(other.source).dtype == site.spec(main.operand).dtype
         )
     alike = all(_attribute(live, name) == _attribute(other.live, name) for name in _ALIKE)
-    dilations = {tuple(each.dilation_rate) for each in (live, other.live) if _size_of(each) > 1}
+    dilations = {tuple(each.live.dilation_rate) for each in (main, other) if max(each.size) > 1}
     return type(live) is type(other.live) and alike and len(dilations) <= 1
 
 
 def _attribute(live: Any, name: str) -> Any:
     value = getattr(live, name, None)
     return value if value is None or name != "dtype_policy" else value.name
-
-
-def _size_of(live: Any) -> int:
-    return max(live.kernel_size)
 
 
 def windows(site: Site, merger: Merger) -> tuple[tuple[Window, ...], tuple[int, ...]]:
@@ -163,7 +164,7 @@ def windows(site: Site, merger: Merger) -> tuple[tuple[Window, ...], tuple[int, 
     """
     main = merger.main
     axes = _axes(site, main)
-    sizes = [_sizes(each, len(axes)) for each in merger.branches]
+    sizes = [each.size or (1,) * len(axes) for each in merger.branches]
     lengths = [partial(site.size, main.source, axis) for axis in axes]
     size = tuple(max(column) for column in zip(*sizes, strict=True))
     offsets: list[tuple[int, ...]] = []
@@ -175,18 +176,19 @@ def windows(site: Site, merger: Merger) -> tuple[tuple[Window, ...], tuple[int, 
         if min(offset) < 0 or any(end > whole for end, whole in zip(ends, size, strict=True)):
             raise Kept("the branches are padded differently")
         offsets.append(offset)
-    placed = zip(merger.branches, offsets, strict=True)
-    return tuple(Window(each.weights, offset, each.affine) for each, offset in placed), size
+    placed: list[Window] = []
+    for branch, offset in zip(merger.branches, offsets, strict=True):
+        if branch.weights is None:
+            placed.append(Window(None, offset, branch.affine))
+        else:
+            placed += branch.weights.placed(offset)
+    return tuple(placed), size
 
 
 def _axes(site: Site, branch: Branch) -> range:
     """Return the axes that a convolution slides along."""
     rank = len(site.spec(branch.source).shape)
     return range(1, rank - 1) if branch.live.data_format == "channels_last" else range(2, rank)
-
-
-def _sizes(branch: Branch, rank: int) -> tuple[int, ...]:
-    return (1,) * rank if branch.live is None else tuple(branch.live.kernel_size)
 
 
 def _start(
@@ -262,11 +264,10 @@ def _whole(main: Branch, parts: tuple[Window, ...], size: tuple[int, ...]) -> We
     """Return the weights of the convolution that branches become.
 
     Raises:
-        Kept: If a branch is merged already, or they do not fit into float16.
+        Kept: If they do not fit into float16.
     """
-    known = [each.weights for each in parts if each.weights is not None]
-    if main.weights is None or any(each.windows for each in known):
-        raise Kept("a branch is a sum of branches itself")
+    if main.weights is None:
+        raise Kept("a branch without a kernel has no weights")
     whole = replace(main.weights, windows=parts, size=size)
     check_range(whole, main.live)
     return whole

@@ -9,7 +9,7 @@ import numpy as np
 from ramet.backends import is_of_keras
 from ramet.building.weights.computed import read_value
 from ramet.compress.folding import arrays
-from ramet.compress.folding.affine import Affine, Place, bases_among
+from ramet.compress.folding.affine import Affine, Place, bases_among, runs_in_inference
 from ramet.compress.folding.linear import LINEAR, Linear, linear
 from ramet.compress.folding.site import BUILD_FIRST, Kept, Site
 from ramet.compress.folding.weights import Weights
@@ -17,6 +17,7 @@ from ramet.errors import RametError
 from ramet.graph import Call, Layer, Ref
 from ramet.graph.tree import leaves
 from ramet.graph.values import Array, Value
+from ramet.layers import Adapted
 
 # --- layers with kernels ---
 
@@ -31,6 +32,10 @@ def rule_of(site: Site, call: Call) -> Linear | None:
     if place is None or place.layer.is_operation or not call.outputs[0].known or not place.shape:
         return None
     kind, name = place.layer.kind, place.layer.name
+    if place.layer.steps:
+        raise Kept(f"an edit changes the weights of '{name}' on build; {BUILD_FIRST}")
+    if isinstance(place.live, Adapted):
+        raise Kept(f"the kernels of '{name}' have adapters; merge them into it first")
     if kind not in LINEAR or not is_of_keras(type(place.live)):
         known = bases_among(type(place.live), frozenset(LINEAR))
         if known:
@@ -98,6 +103,22 @@ IDLE_IN_INFERENCE = (
 """Layers of Keras that return their input, except in training."""
 
 
+RESHAPING = ("Flatten", "Reshape")
+"""Layers that keep the order of the elements, except a Flatten of channels that come first."""
+
+
+def same_order(before: tuple[int | None, ...], after: tuple[int | None, ...]) -> bool:
+    """Whether a tensor of one shape is itself when it is reshaped to another."""
+    return before == after and sum(size is None for size in before[1:]) <= 1
+
+
+def _keeps_all(live: Any) -> bool:
+    """Whether a layer that crops, pads or repeats does so by nothing."""
+    sizes = [getattr(live, name, 0) for name in ("cropping", "padding")]
+    repeats = leaves(getattr(live, "size", 1))
+    return not any(leaves(sizes)) and all(number == 1 for number in repeats)
+
+
 def is_idle(place: Place, *, inference_only: bool) -> bool:
     """Whether a layer returns its input, always or in inference."""
     live, kind = place.live, place.layer.kind
@@ -106,17 +127,20 @@ def is_idle(place: Place, *, inference_only: bool) -> bool:
     if kind in IDLE_IN_INFERENCE and kind != "ActivityRegularization":
         rates = [getattr(live, name, None) for name in ("rate", "stddev")]
         is_off = any(isinstance(rate, (int, float)) and rate == 0 for rate in rates)
-        return is_off or (inference_only and _runs_in_inference(place.call))
-    if kind == "ActivityRegularization":
-        return inference_only
+        return is_off or (inference_only and runs_in_inference(place))
+    return (inference_only and kind == "ActivityRegularization") or _is_identity(place)
+
+
+def _is_identity(place: Place) -> bool:
+    """Whether a layer always returns its input."""
+    live, kind = place.live, place.layer.kind
     if kind == "Permute":
         return tuple(live.dims) == tuple(range(1, len(live.dims) + 1))
+    if kind in _COPYING or kind in _PADDING or kind == "UpSampling2D":
+        return _keeps_all(live)
+    if kind in RESHAPING:
+        return place.is_settled and same_order(place.shape, place.call.outputs[0].shape)
     return kind == "Identity" or (kind == "Activation" and is_linear(live.activation))
-
-
-def _runs_in_inference(call: Call) -> bool:
-    training = call.written.get("training", call.args[1] if len(call.args) > 1 else None)
-    return training is None or training is False
 
 
 _COPYING = ("Cropping1D", "Cropping2D", "Cropping3D", "UpSampling1D", "UpSampling3D")
@@ -247,8 +271,7 @@ def check_range(weights: Weights, live: Any) -> None:
     if "float16" not in (live.compute_dtype, live.variable_dtype):
         return
     most = float(np.finfo(np.float16).max)
-    bias = weights.whole_bias()
-    for value in (*weights.kernels(cast=False).values(), *([] if bias is None else [bias])):
+    for value in weights.whole():
         array = known_value(value)
         if array is None or not (np.abs(array) <= most).all():
             raise Kept(f"the folded weights of '{weights.layer.name}' overflow float16")

@@ -3,16 +3,19 @@
 from collections.abc import Callable, Iterator
 
 from ramet._words import Promise
+from ramet.backends import is_of_keras
 from ramet.compress.folding.affine import Affine, affine, unsettled
 from ramet.compress.folding.branches import merge
 from ramet.compress.folding.linear import Linear
 from ramet.compress.folding.rules import (
+    RESHAPING,
     above,
     below,
     check_no_activation,
     check_range,
     is_idle,
     rule_of,
+    same_order,
     without_zeros,
 )
 from ramet.compress.folding.site import Kept, Site, Uses
@@ -43,8 +46,16 @@ class Search:
         self.sites = [Site(visit, uses) for visit in graph.walk()]
         for site in self.sites:
             self._drop_idle(site)
+            for name, reasons in self._fold_all(site).items():
+                self._leave(site, name, reasons)
+
+    def _fold_all(self, site: Site) -> dict[str, list[str]]:
+        """Fold what can be folded in one graph, and return the reasons why the rest cannot."""
+        calls = [*site.written.values()]
+        while True:
+            count = len(self.folds)
             left: dict[str, list[str]] = {}
-            for call in [*site.written.values()]:
+            for call in calls:
                 self._try(site, call, self._up, left)
             for call in [site.written[name] for name in reversed(left)]:
                 self._try(site, call, self._down, left)
@@ -53,8 +64,9 @@ class Search:
                 into = f"'{site.path(whole)}' ({site.layer(whole).kind})"
                 norms = {"BatchNormalization"} & {site.layer(call).kind}
                 self.fold(site, call, [into], "inference-equal" if norms else "equal")
-            for name, reasons in left.items():
-                self._leave(site, name, reasons)
+            if count == len(self.folds) or not left:
+                return left
+            calls = [site.written[name] for name in left]  # What is gone may have been in the way.
 
     def fold(self, site: Site, call: Call, into: list[str], promise: Promise) -> None:
         """Note that a call is folded."""
@@ -85,11 +97,13 @@ class Search:
             before = site.input_of(call)
             site.bypass(call, source)
             if undone is not None and before is not None:
-                self._drop_unused(site, site.graph.calls[before.call])
+                self._drop_unused(site, before, source)
 
-    def _drop_unused(self, site: Site, call: Call) -> None:
-        ref = Ref(call.name)
-        if not site.readers(ref) and not site.is_output(ref):
+    def _drop_unused(self, site: Site, ref: Ref | None, source: Ref) -> None:
+        """Drop the calls that were undone, up to the tensor that was restored, while unused."""
+        while ref not in (None, source) and not site.readers(ref) and not site.is_output(ref):
+            call = site.graph.calls[ref.call]
+            ref = site.input_of(call)
             self.fold(site, call, [], "equal")
             site.remove(call)
 
@@ -198,9 +212,28 @@ class Search:
 
 
 def _undone(site: Site, call: Call) -> Ref | None:
+    """Return the tensor that a call restores by undoing those above it, if it does."""
+    if site.layer(call).kind == "Permute":
+        return _unpermuted(site, call)
+    ref: Ref | None = Ref(call.name)
+    while ref is not None and not ref.index:
+        above = site.graph.calls[ref.call]
+        place = None if above.layer is None else site.place(above)
+        if place is None or place.layer.kind not in RESHAPING or not is_of_keras(type(place.live)):
+            return None
+        if getattr(place.live, "data_format", "channels_last") != "channels_last":
+            return None
+        ref = site.input_of(above)
+        is_other = above is not call and ref is not None and place.is_settled
+        if is_other and same_order(place.shape, call.outputs[0].shape):
+            return ref
+    return None
+
+
+def _unpermuted(site: Site, call: Call) -> Ref | None:
     """Return the tensor that a Permute restores by undoing the one above it, if it does."""
     ref = site.input_of(call)
-    if ref is None or ref.index or site.layer(call).kind != "Permute":
+    if ref is None or ref.index:
         return None
     other = site.graph.calls[ref.call]
     if other.layer is None or site.layer(other).kind != "Permute":

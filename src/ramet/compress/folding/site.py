@@ -1,13 +1,12 @@
 """One graph while layers of it are folded: what reads each tensor now, and what is gone."""
 
 from collections import Counter
-from collections.abc import Iterable
 from typing import Any
 
 import keras
 
 from ramet import keras_internals as internals
-from ramet.compress.folding.affine import Place
+from ramet.compress.folding.affine import Place, in_training
 from ramet.errors import GraphError
 from ramet.graph import Call, Graph, Layer, Ref, Spec
 from ramet.graph.edits.remove import check_mask_unused
@@ -33,20 +32,29 @@ class Uses:
         self._inside: set[int] = set()
         self._owners: Counter[int] = Counter()
         origins: dict[int, Any] = {}
-        for visit in graph.walk():
+        self._trained: set[tuple[int, int]] = set()
+        for visit in graph.walk():  # a model comes after all those that call it
             layers = visit.graph.layers
+            inside = self.is_trained(visit.layer)
             for call in visit.graph.calls.values():
                 if call.layer is not None:
-                    self._calls[layers[call.layer].identity] += 1
+                    layer = layers[call.layer]
+                    self._calls[layer.identity] += 1
+                    if layer.graph is not None and (inside or in_training(call)):
+                        self._trained.add(layer.identity)
             records = (layer for layer in layers.values() if layer.graph is None)
             origins |= {id(each.origin): each.origin for each in records}
         for origin in origins.values():
             if isinstance(origin, keras.Layer):
-                self._owners.update(map(id, internals.own_variables(origin)))
+                self._owners.update({*map(id, internals.held_variables(origin))})
                 inside = internals.all_layers(origin)[1:] if internals.sublayers_of(origin) else ()
                 self._inside.update(map(id, inside))
                 for part in inside:
-                    self._owners.update(map(id, internals.own_variables(part)))
+                    self._owners.update({*map(id, internals.held_variables(part))})
+
+    def is_trained(self, model: Layer | None) -> bool:
+        """Whether a nested model, or one around it, is called with `training=True`."""
+        return model is not None and model.identity in self._trained
 
     def calls(self, layer: Layer) -> int:
         """Return how many calls a layer has."""
@@ -62,7 +70,7 @@ class Uses:
         """Return why a part of the model that is not a call of a layer would change with it."""
         if id(layer.origin) in self._inside:
             return f"'{layer.name}' is also part of another layer"
-        if any(self._owners[id(each)] > 1 for each in internals.own_variables(layer.origin)):
+        if any(self._owners[id(each)] > 1 for each in internals.held_variables(layer.origin)):
             return f"'{layer.name}' shares its weights with another layer"
         return None
 
@@ -80,6 +88,7 @@ class Site:
         """Names of the calls that are removed."""
         self.operands: dict[str, list[Ref]] = {}
         """The operands of sums that lost some."""
+        self._in_training = uses.is_trained(visit.layer)
         self._unsettled = unsettled_calls(visit.graph)
         self._sources: dict[Ref, Ref] = {}
         self._inputs: dict[str, Ref | None] = {}
@@ -160,7 +169,8 @@ class Site:
         if layer.is_input or layer.graph is not None:
             return None
         live = self.graph.live_origin().current(layer) if layer.is_changed else layer.origin
-        return Place(layer, call, live, self.spec(ref).shape, ref.call not in self._unsettled)
+        is_settled = ref.call not in self._unsettled
+        return Place(layer, call, live, self.spec(ref).shape, is_settled, self._in_training)
 
     def path(self, call: Call) -> str:
         """Return the path of a call."""
@@ -225,5 +235,5 @@ class Site:
         return {ref: self.source(ref) for ref in self._sources}
 
 
-def _refs(tree: Any) -> Iterable[Ref]:
+def _refs(tree: Any) -> list[Ref]:
     return [leaf for leaf in leaves(tree) if isinstance(leaf, Ref)]

@@ -1,5 +1,6 @@
 """What becomes of the kernel and bias of one layer while its neighbours are folded into it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,6 +22,26 @@ class Window:
     """Where its kernel begins in the window."""
     scale: Affine | None = None
     """What such a branch does to its input."""
+
+    def after(self, affine: Affine) -> "Window":
+        """Return the window with its outputs scaled."""
+        return self._with(lambda weights: weights.after(affine.without_shift()), affine)
+
+    def before(self, affine: Affine) -> "Window":
+        """Return the window with its inputs scaled and shifted first."""
+        return self._with(lambda weights: weights.before(affine), affine, first=True)
+
+    def _with(
+        self, change: Callable[["Weights"], "Weights"], affine: Affine, *, first: bool = False
+    ) -> "Window":
+        if self.weights is not None:
+            return replace(self, weights=change(self.weights))
+        own = self.scale or Affine(None, None, None)
+        shift = arrays.times(affine.shift, own.scale) if first else None
+        moved = own.shift if first or own.shift is None else arrays.times(own.shift, affine.scale)
+        axis = affine.axis if own.axis is None else own.axis
+        scale = arrays.times(own.scale, affine.scale)
+        return replace(self, scale=Affine(scale, arrays.plus(shift, moved), axis))
 
 
 @dataclass(frozen=True)
@@ -55,7 +76,10 @@ class Weights:
         )
         bias = None if self.bias is None else arrays.times(self.bias, scale)
         return replace(
-            self, out=arrays.times(self.out, affine.scale), bias=arrays.plus(bias, shift)
+            self,
+            out=arrays.times(self.out, affine.scale),
+            bias=arrays.plus(bias, shift),
+            windows=tuple(window.after(affine) for window in self.windows),
         )
 
     def before(self, affine: Affine) -> "Weights":
@@ -63,7 +87,19 @@ class Weights:
         bias = self.bias
         if affine.shift is not None:
             bias = arrays.plus(bias, arrays.times(self._shifted(affine.shift), self.out))
-        return replace(self, into=arrays.times(self.into, affine.scale), bias=bias)
+        into = arrays.times(self.into, affine.scale)
+        windows = tuple(window.before(affine) for window in self.windows)
+        return replace(self, into=into, bias=bias, windows=windows)
+
+    def placed(self, offset: tuple[int, ...]) -> tuple[Window, ...]:
+        """Return the branches that it is the sum of, or itself, in a larger window."""
+        if not self.windows:
+            return (Window(self, offset),)
+        _, *others = self.windows
+        shifts = [tuple(map(sum, zip(each.offset, offset, strict=True))) for each in self.windows]
+        own = Window(replace(self, windows=(), size=()), shifts[0])
+        moved = zip(others, shifts[1:], strict=True)
+        return own, *(replace(each, offset=shift) for each, shift in moved)
 
     def _shifted(self, shift: Value) -> Value:
         """Return what the layer computes for inputs that are the same everywhere."""
@@ -104,6 +140,12 @@ class Weights:
             name: arrays.kernel(self._variable(name), both.get("out"), both.get("into"), cast=cast)
             for name, both in sides.items()
         }
+
+    def whole(self) -> list[Value]:
+        """Return all that the layer is to hold, in float64."""
+        kernels = [self._merged()] if self.windows else [*self.kernels(cast=False).values()]
+        bias = self.whole_bias()
+        return kernels if bias is None else [*kernels, bias]
 
     def whole_bias(self) -> Value | None:
         """Return the bias, with one number for each channel; `None` if there is none."""
