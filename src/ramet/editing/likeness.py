@@ -12,7 +12,7 @@ from ramet.backends import is_of_keras
 from ramet.building.reconfigure import current, made_with
 from ramet.errors import OptionError
 from ramet.graph import Layer
-from ramet.graph.names import did_you_mean
+from ramet.graph.names import did_you_mean, with_article
 from ramet.graph.names import shown as texted
 from ramet.tracing.configs import raw_config
 
@@ -85,10 +85,10 @@ def differs(asked: Layer, layer: Layer, written: list[str]) -> str | None:
     want = asked.origin
     if isinstance(want, AnyLayer):
         if not want.is_kind_of(layer.origin):
-            return f"is a {layer.kind}, not a {want.kind}"
+            return f"is {with_article(layer.kind)}, not {with_article(want.kind)}"
         return _breaks(want.constraints, current(layer))
     if type(layer.origin) is not type(want):
-        return f"is a {layer.kind}, not a {asked.kind}"
+        return f"is {with_article(layer.kind)}, not {with_article(asked.kind)}"
     have = current(layer)
     if not isinstance(want, keras.Layer):
         options = [internals.operation_options(each) for each in (want, have)]

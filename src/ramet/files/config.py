@@ -9,6 +9,7 @@ from typing import Any, cast
 from ramet._words import ADAPTED
 from ramet.errors import FileError
 from ramet.files.words import brief, one_line
+from ramet.graph.names import with_article
 
 MAX_DEPTH = 256
 """Levels of a config. A model in a model takes about five."""
@@ -190,8 +191,8 @@ def check_backend(path: Path, config: Any, *, backend: str) -> None:
         wanted = _BACKENDS.get(named.name, (backend,))
         if backend not in wanted and not named.foreign:
             message = (
-                f"'{path}' needs another backend: layer '{brief(named.layer)}' is a {named.name}, "
-                f"which runs on {' or '.join(wanted)} and not on {backend}; set "
+                f"'{path}' needs another backend: layer '{brief(named.layer)}' is "
+                f"{with_article(named.name)}, which runs on {' or '.join(wanted)} and not on {backend}; set "
                 f"KERAS_BACKEND={wanted[0]} before Keras is imported"
             )
             raise FileError(message)

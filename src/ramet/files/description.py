@@ -20,7 +20,7 @@ from ramet.files.load import checked_file
 from ramet.files.member import opened
 from ramet.graph import Call, Graph, Layer, Ref, Spec
 from ramet.graph.data import Facts
-from ramet.graph.names import unique_name
+from ramet.graph.names import unique_name, with_article
 from ramet.graph.tree import leaves
 
 _MODELS = ("Functional", "Sequential")
@@ -218,7 +218,7 @@ def _check(described: dict[str, Any]) -> None:
     )
     own = module.partition(".")[0] == "keras"
     if not (is_known and own and plain) or config.get("sparse") or config.get("ragged"):
-        raise UndescribedError(f"{config['name']} is a {kind} with this config")
+        raise UndescribedError(f"{config['name']} is {with_article(kind)} with this config")
 
 
 def _check_weights(described: dict[str, Any], shapes: list[tuple[int, ...]]) -> None:

@@ -7,7 +7,7 @@ from ramet._arguments import check_mapping, check_text, shown
 from ramet.errors import GraphError, OptionError
 from ramet.graph.data import Call, Layer, Ref, Spec
 from ramet.graph.journal import Journal
-from ramet.graph.names import counted, did_you_mean
+from ramet.graph.names import counted, did_you_mean, with_article
 from ramet.graph.tree import leaves
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def _check_call(graph: "Graph", key: str, call: Call) -> None:
 
 def _check_ref(graph: "Graph", ref: Any, where: str) -> None:
     if not isinstance(ref, Ref):
-        message = f"{where} is a {type(ref).__name__}; only a Ref can stand here"
+        message = f"{where} is {with_article(type(ref).__name__)}; only a Ref can stand here"
         raise GraphError(message)
     call = graph.calls.get(ref.call)
     if call is None:

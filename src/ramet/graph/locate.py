@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 from ramet._arguments import attribute, shown
 from ramet.errors import GraphError, OptionError
 from ramet.graph.data import Call, Layer, Ref
-from ramet.graph.names import counted
+from ramet.graph.names import counted, with_article
 from ramet.graph.paths import layer_paths
 from ramet.graph.reach import written_calls
 
@@ -72,8 +72,8 @@ def model_call(graph: "Graph", step: str, prefix: str = "") -> Call:
     if layer is None or layer.graph is None:
         kind = "tensor" if layer is None else layer.kind
         message = (
-            f"'{prefix}{step}' of graph '{graph.name}' is a {kind}, not a nested model with a "
-            "graph, so no path leads into it"
+            f"'{prefix}{step}' of graph '{graph.name}' is {with_article(kind)}, not a nested model "
+            "with a graph, so no path leads into it"
         )
         raise GraphError(message)
     return call

@@ -34,6 +34,11 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def with_article(noun: str) -> str:
+    """Return `a Dense` or `an Embedding`."""
+    return f"{'an' if noun[:1] in 'AEIOaeio' else 'a'} {noun}"
+
+
 def listed(items: Sequence[str], most: int = 3, separator: str = ", ") -> str:
     """Return the first items of a list, and how many more there are: `a, b, c and 9 more`."""
     if len(items) <= most + 1:  # "and 1 more" is no shorter than the item itself

@@ -8,6 +8,7 @@ import keras
 
 from ramet import keras_internals as internals
 from ramet.errors import SourceError
+from ramet.graph.names import with_article
 from ramet.source.expr import Leaf, display, is_name, literal, text_of
 from ramet.source.lines import Line, Statement
 
@@ -92,8 +93,8 @@ def _number(value: Any, layer: Any) -> str:
     written = literal(value)
     if written is None:
         message = (
-            f"layer '{layer.name}' has a lora_alpha that is a {type(value).__name__}, which has no "
-            "source; set it to a number"
+            f"layer '{layer.name}' has a lora_alpha that is {with_article(type(value).__name__)}, "
+            "which has no source; set it to a number"
         )
         raise SourceError(message)
     return written

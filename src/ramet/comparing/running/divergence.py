@@ -22,6 +22,7 @@ from ramet.comparing.running.samples import Sample
 from ramet.comparing.running.taps import Event, Seen, Tap
 from ramet.comparing.state import SIDES, is_inside
 from ramet.graph import Graph
+from ramet.graph.names import with_article
 from ramet.results.divergence import Divergence
 
 _BYTES = 1 << 26
@@ -402,7 +403,8 @@ class _Walk:
         if alone is None or alone.layer is None:
             return None
         description = f"is in the {SIDES[side]} model only"
-        return Divergence(prefix + alone.path, description, "structure", f"a {alone.layer.kind}")
+        kind = with_article(alone.layer.kind)
+        return Divergence(prefix + alone.path, description, "structure", kind)
 
 
 def _operation(node: Node) -> Any:

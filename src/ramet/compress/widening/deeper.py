@@ -7,6 +7,7 @@ import keras
 import numpy as np
 
 from ramet.errors import OptionError
+from ramet.graph.names import with_article
 
 _CONVOLUTIONS = (keras.layers.Conv1D, keras.layers.Conv2D, keras.layers.Conv3D)
 _REPEATABLE = ("linear", "relu")
@@ -50,8 +51,8 @@ def identity_like(layer: Any, at: str) -> Any:
     if not known or name not in _REPEATABLE:
         kind = f"{type(layer).__name__} with {name}" if known else type(layer).__name__
         message = (
-            f"'{at}' is a {kind}, for which there is no identity; pass the layers to add, such "
-            "as new=[layers.Dense(64, activation='relu'), layers.Dense(8)]"
+            f"'{at}' is {with_article(kind)}, for which there is no identity; pass the layers "
+            "to add, such as new=[layers.Dense(64, activation='relu'), layers.Dense(8)]"
         )
         raise OptionError(message)
     common = {"activation": name, "dtype": layer.dtype_policy}

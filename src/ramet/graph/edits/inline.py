@@ -18,7 +18,7 @@ from ramet.graph.locate import (
     find_ref,
     model_call,
 )
-from ramet.graph.names import listed, next_free, prefixed, unique_name
+from ramet.graph.names import listed, next_free, prefixed, unique_name, with_article
 from ramet.graph.tree import Tree, leaves, map_tree
 
 if TYPE_CHECKING:
@@ -42,7 +42,9 @@ def flatten(graph: "Graph", path: str | None) -> "Graph":
     key = find_layer(inner, name)
     if inner.layers[key].graph is None:
         kind = inner.layers[key].kind
-        message = f"'{path}' of graph '{graph.name}' is a {kind}, not a model with a graph"
+        message = (
+            f"'{path}' of graph '{graph.name}' is {with_article(kind)}, not a model with a graph"
+        )
         raise GraphError(message)
     promise = promised(graph, lambda live: live.promise_of_order(graph))
     edit = Edit(f"flatten '{path}'", promise=promise)

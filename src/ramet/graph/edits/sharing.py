@@ -12,7 +12,7 @@ from ramet.graph.edits.nested import edit_inside
 from ramet.graph.edits.resolve import promised
 from ramet.graph.journal import with_entry
 from ramet.graph.locate import calls_of_layer, descend, find_layer
-from ramet.graph.names import listed, unique_name
+from ramet.graph.names import listed, unique_name, with_article
 
 if TYPE_CHECKING:
     from ramet.graph.core import Graph
@@ -108,8 +108,8 @@ def _tied(graph: "Graph", inner: "Graph", first: tuple[str, str], path: str) -> 
     kinds = inner.layers[first[1]].kind, inner.layers[key].kind
     if kinds[0] != kinds[1]:
         message = (
-            f"'{first[0]}' is a {kinds[0]} and '{path}' a {kinds[1]}; only layers of one kind "
-            "can be tied"
+            f"'{first[0]}' is {with_article(kinds[0])} and '{path}' {with_article(kinds[1])}; only "
+            "layers of one class can be tied"
         )
         raise GraphError(message)
     return key
