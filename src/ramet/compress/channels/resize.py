@@ -24,8 +24,8 @@ from ramet.errors import GraphError, OptionError
 from ramet.graph import Call, Graph, Layer
 from ramet.graph.data import Edit
 from ramet.graph.edits.draft import Draft
-from ramet.graph.edits.nested import rebuilt
-from ramet.graph.edits.remake import Remade, placed_layers, remade_layer
+from ramet.graph.edits.nested import placed_layers, rebuilt
+from ramet.graph.edits.remake import Remade, remade_layer
 from ramet.graph.journal import with_entry
 from ramet.graph.stages import Stage
 from ramet.graph.values import Role, Value, Variable, take

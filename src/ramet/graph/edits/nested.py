@@ -103,3 +103,24 @@ def rebuilt(
             target = target.changed(layers=target.parts("layers") | renewed)
         done[visit.identity] = visit.graph, change(target)
     return done[None][1]
+
+
+def placed_layers(graph: "Graph") -> dict[tuple[int, int], Layer]:
+    """Return all layers by identity, such that recipes can refer to them.
+
+    The weights of a layer that an edit added or changed are known once the graph is built in which
+    that was done, so its record says where it is.
+    """
+    return {
+        layer.identity: placed(visit.graph, key)
+        for visit in graph.walk()
+        for key, layer in visit.graph.layers.items()
+    }
+
+
+def placed(graph: "Graph", key: str) -> Layer:
+    """Return the record of a layer, with its place if its weights are only known on build."""
+    layer = graph.layers[key]
+    if not layer.is_changed or layer.place is not None:
+        return layer
+    return dataclasses.replace(layer, place=(graph, key))

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ramet.graph.data import Edit, Layer
-from ramet.graph.edits.nested import rebuilt
+from ramet.graph.edits.nested import placed_layers, rebuilt
 from ramet.graph.values import Recipe
 
 if TYPE_CHECKING:
@@ -42,27 +42,6 @@ def remake(graph: "Graph", layers: Mapping[tuple[int, int], Remade], edit: Edit)
         return layer if remade is None else remade_layer(records[layer.identity], remade, edit)
 
     return rebuilt(graph, edit, renewed, lambda inner: inner)
-
-
-def placed_layers(graph: "Graph") -> dict[tuple[int, int], Layer]:
-    """Return all layers by identity, such that recipes can refer to them.
-
-    The weights of a layer that an edit added or changed are known once the graph is built in which
-    that was done, so its record says where it is.
-    """
-    return {
-        layer.identity: placed(visit.graph, key)
-        for visit in graph.walk()
-        for key, layer in visit.graph.layers.items()
-    }
-
-
-def placed(graph: "Graph", key: str) -> Layer:
-    """Return the record of a layer, with its place if its weights are only known on build."""
-    layer = graph.layers[key]
-    if not layer.is_changed or layer.place is not None:
-        return layer
-    return dataclasses.replace(layer, place=(graph, key))
 
 
 def remade_layer(layer: Layer, remade: Remade, edit: Edit) -> Layer:

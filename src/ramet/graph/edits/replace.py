@@ -11,8 +11,7 @@ from ramet.errors import OptionError
 from ramet.graph.data import Call, Edit, Gist, Layer
 from ramet.graph.edits.draft import UNKNOWN, Draft
 from ramet.graph.edits.freeze import flagged, layer_at
-from ramet.graph.edits.nested import edit_everywhere, edit_inside
-from ramet.graph.edits.remake import placed
+from ramet.graph.edits.nested import edit_everywhere, edit_inside, placed
 from ramet.graph.edits.remove import check_mask_unused
 from ramet.graph.edits.resolve import (
     LayerOrFunction,
