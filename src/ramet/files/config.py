@@ -192,8 +192,8 @@ def check_backend(path: Path, config: Any, *, backend: str) -> None:
         if backend not in wanted and not named.foreign:
             message = (
                 f"'{path}' needs another backend: layer '{brief(named.layer)}' is "
-                f"{with_article(named.name)}, which runs on {' or '.join(wanted)} and not on {backend}; set "
-                f"KERAS_BACKEND={wanted[0]} before Keras is imported"
+                f"{with_article(named.name)}, which runs on {' or '.join(wanted)} and not on "
+                f"{backend}; set KERAS_BACKEND={wanted[0]} before Keras is imported"
             )
             raise FileError(message)
 
