@@ -3,6 +3,7 @@
 import importlib
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -235,3 +236,54 @@ def test_a_backend_that_is_not_installed_is_one_sentence(missing, backend, advic
             os.environ["KERAS_BACKEND"] = kept
     assert done.stdout.startswith("ExtraError Keras "), done.stderr
     assert advice in done.stdout
+
+
+WITHOUT_TENSORFLOW = """
+import sys
+
+import keras
+from keras import layers
+import ramet
+
+x = keras.Input((6, 8))
+y = layers.MultiHeadAttention(2, 4, name="attention")(x, x)
+y = layers.LSTM(4, return_sequences=True, name="lstm")(y)
+y = layers.Conv1D(8, 3, padding="same", name="conv")(y)
+y = layers.BatchNormalization(name="norm")(y)
+model = keras.Model(x, layers.Dense(2, name="head")(layers.Dense(8, name="mid")(y)), name="net")
+model.compile("adam", "mse")
+assert "tensorflow" not in sys.modules
+"""
+
+VERBS_ON_MODELS = (
+    "ramet.clone(model)",
+    "ramet.clone(model, weights='fresh')",
+    "ramet.trace(model).freeze('attention').build()",
+    "ramet.trace(model).configure('lstm', unroll=True).journal",
+    "ramet.prove(ramet.compress.fold(model))",
+    "ramet.prove(ramet.compress.prune(model, ratio=0.5))",
+    "ramet.compress.widen(model, 'mid', 12).build()",
+    "ramet.compress.deepen(model, 'mid').build()",
+    "ramet.compress.factorize(model, at='mid', rank=2).build()",
+    "ramet.adapt.merge(ramet.adapt.lora(model, '*', rank=1).build()).build()",
+    "ramet.adapt.quantize(model, {'mid': 'int8'}).build()",
+    "ramet.adapt.cast(model, '*', 'mixed_bfloat16').build()",
+    "ramet.adapt.taps(model, model, {'mid': 'mid'})",
+    "ramet.profile(model)",
+    "ramet.diff(model, ramet.clone(model))",
+    "ramet.verify(model, ramet.clone(model))",
+)
+
+
+def test_tensorflow_is_imported_by_no_verb_on_other_backends(tmp_path):
+    code = WITHOUT_TENSORFLOW + "\n".join(
+        f"{line}\nassert 'tensorflow' not in sys.modules, {line!r}" for line in VERBS_ON_MODELS
+    )
+    done = process(code, cwd=tmp_path, KERAS_BACKEND="torch")
+    assert done.returncode == 0, done.stderr[-600:]
+
+
+def test_configs_are_read_in_the_one_way_that_does_not_import_tensorflow():
+    asks = re.compile(r"(?<!super\(\))\.get_config\(|keras\.saving\.serialize_keras_object\(")
+    files = {path for path in SOURCE.rglob("*.py") if asks.search(path.read_text("utf-8"))}
+    assert {path.name for path in files} == {"serialization.py", "teacher.py"}  # its own config

@@ -81,6 +81,6 @@ def _start_over(model: Any) -> None:
         return
     optimizer = arguments.pop("optimizer")
     if isinstance(optimizer, internals.BaseOptimizer):
-        optimizer = type(optimizer).from_config(optimizer.get_config())
+        optimizer = type(optimizer).from_config(internals.live_config(optimizer))
     internals.reset_compile(model)
     model.compile(optimizer=optimizer, **arguments)

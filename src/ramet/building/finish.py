@@ -127,7 +127,7 @@ def compile_alike(
         )
         raise CopyError(message) from problem
     if isinstance(optimizer, internals.BaseOptimizer):
-        optimizer = type(optimizer).from_config(optimizer.get_config())
+        optimizer = type(optimizer).from_config(internals.live_config(optimizer))
     twin.compile(optimizer=optimizer, **new)
     for metric in twin.metrics:
         metric.reset_state()

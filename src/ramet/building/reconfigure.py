@@ -228,7 +228,8 @@ def _without_mirror(layer: Any, config: dict[str, Any], changes: dict[str, Any])
     mirrored = isinstance(layer, keras.layers.Bidirectional) and "layer" in changes
     if not mirrored or "backward_layer" in changes:
         return config
-    forward, backward = layer.forward_layer.get_config(), layer.backward_layer.get_config()
+    parts = layer.forward_layer, layer.backward_layer
+    forward, backward = map(internals.live_config, parts)
     own = {"name", "go_backwards", "zero_output_for_mask"}
     if any(forward.get(key) != backward.get(key) for key in {*forward, *backward} - own):
         return config

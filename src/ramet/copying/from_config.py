@@ -22,7 +22,7 @@ def remake(layer: Any, *, built: bool = True) -> Any | None:
     try:
         # A function that was pickled into the config would have other globals.
         with internals.untouched_names(), internals.safe_deserialization():
-            twin = type(layer).from_config(layer.get_config())
+            twin = type(layer).from_config(internals.live_config(layer))
             if built and layer.built:
                 _build_alike(layer, twin)
             return twin

@@ -99,7 +99,7 @@ def _is_loaded_unfrozen(layer: Any, inside: int) -> bool:
     frozen.trainable = False
     try:
         with internals.untouched_names():
-            again = type(layer).from_config(frozen.get_config())
+            again = type(layer).from_config(internals.live_config(frozen))
     except Exception:  # noqa: BLE001 what cannot be re-created cannot be loaded, and loading says so
         return False
     still = [item for item in internals.all_layers(again) if not item.trainable]

@@ -7,7 +7,7 @@ import keras
 from keras.src.models.functional import Functional, functional_like_constructor
 
 from ramet import backends
-from ramet.keras_internals.serialization import serialized
+from ramet.keras_internals.serialization import live_config, serialized
 
 _RUN_BY_KERAS = frozenset(
     {
@@ -64,7 +64,7 @@ def _takes_anything(cls: type) -> bool:
 
 def _config_keys(model: Any) -> set[str]:
     try:
-        return {*model.get_config()}
+        return {*live_config(model)}
     except Exception:  # noqa: BLE001 a config fails in as many ways as there are authors
         return set()
 

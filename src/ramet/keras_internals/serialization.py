@@ -16,7 +16,7 @@ def serialized(value: Any) -> Any:
 
 
 def live_config(layer: Any) -> Any:
-    """Return what a layer's `get_config` returns, or raise what it raises."""
+    """Return what the `get_config` of a layer or optimizer returns, or raise what it raises."""
     with _without_importing_tensorflow():
         return layer.get_config()
 

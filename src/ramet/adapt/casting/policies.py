@@ -106,7 +106,7 @@ def _recast(value: Any, policy: Any) -> Any:
     config = value["config"]
     new = {key: _recast(item, policy) for key, item in config.items() if key != "dtype"}
     if "dtype" in config and "class_name" in value and _is_layer(value):
-        new["dtype"] = keras.dtype_policies.serialize(policy)
+        new["dtype"] = internals.serialized(policy)
     same = all(item is config[key] for key, item in new.items())
     return value if same else {**value, "config": {**config, **new}}
 

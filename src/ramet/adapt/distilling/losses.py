@@ -6,6 +6,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from ramet import keras_internals as internals
+
 
 @keras.saving.register_keras_serializable("ramet")
 class TapLoss(keras.layers.Layer):
@@ -60,7 +62,7 @@ class TapLoss(keras.layers.Layer):
 
 def _written(loss: Any) -> Any:
     if isinstance(loss, str):
-        return keras.saving.serialize_keras_object(keras.losses.get(loss))
+        return internals.serialized(keras.losses.get(loss))
     return loss if isinstance(loss, dict) else keras.saving.serialize_keras_object(loss)
 
 

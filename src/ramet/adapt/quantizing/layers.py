@@ -3,6 +3,7 @@
 import dataclasses
 from typing import Any
 
+from ramet import keras_internals as internals
 from ramet.adapt.quantizing.attention import ATTENTION_CLASSES, projections
 from ramet.adapt.quantizing.convolutions import INT8_CLASSES
 from ramet.adapt.quantizing.modes import quantized_policy, source_policy
@@ -33,7 +34,7 @@ def quantized_layer(
     if cls in ATTENTION_CLASSES:
         return _attention(graph, layer, mode, edit)
     if cls in INT8_CLASSES:
-        config = reconfigured(layer).get_config()
+        config = internals.live_config(reconfigured(layer))
         new = INT8_CLASSES[cls].from_config({**config, "name": layer.name})
         return _of_other_class(graph, layer, new, recipe_for(layer, mode, None), edit)
     policy = quantized_policy(mode, source_policy(layer))

@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-import keras
-
+from ramet import keras_internals as internals
 from ramet.comparing.state import VariablePair, Variables
 
 
@@ -28,7 +27,7 @@ def _differences(both: VariablePair) -> Iterator[str]:
 def _rule(value: Any) -> Any:
     """Return a regularizer or constraint in a form to be compared."""
     try:
-        config = keras.saving.serialize_keras_object(value)
+        config = internals.serialized(value)
     except Exception:  # noqa: BLE001 a config fails in as many ways as there are authors
         return type(value).__name__
     return config

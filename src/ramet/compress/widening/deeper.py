@@ -6,6 +6,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from ramet import keras_internals as internals
 from ramet.errors import OptionError
 from ramet.graph.names import with_article
 
@@ -21,7 +22,7 @@ def with_zeros_at_the_end(layers: Sequence[Any]) -> list[Any]:
         OptionError: If it has no kernel that can.
     """
     *others, last = layers
-    config = last.get_config()
+    config = internals.live_config(last)
     name = getattr(getattr(last, "activation", None), "__name__", "linear")
     if type(last) not in (*_CONVOLUTIONS, keras.layers.Dense, keras.layers.EinsumDense):
         message = (
@@ -36,7 +37,7 @@ def with_zeros_at_the_end(layers: Sequence[Any]) -> list[Any]:
         )
         raise OptionError(message)
     zeros = {"kernel_initializer": "zeros", "bias_initializer": "zeros"}
-    twins = [type(layer).from_config(layer.get_config()) for layer in others]
+    twins = [type(layer).from_config(internals.live_config(layer)) for layer in others]
     return [*twins, type(last).from_config({**config, **zeros})]
 
 

@@ -6,17 +6,15 @@ from typing import Any
 from ramet import keras_internals as internals
 from ramet.profiling.registry import Called, counts_layers, counts_operations
 from ramet.profiling.tensors import Tensor
-from ramet.profiling.updates import class_of
 
 
 @counts_layers("MultiHeadAttention")
 def multi_head_attention(called: Called) -> int:
     """Count the projections of a multi-head attention, and the attention itself."""
     layer, (query, key, value) = called.layer, _operands(called)
-    config = class_of(layer).get_config(layer)
-    heads, width = config["num_heads"], config["key_dim"]
-    value_width = config["value_dim"] or width
-    axes = config["attention_axes"] or range(1, len(query.shape) - 1)
+    heads, width = layer.num_heads, layer.key_dim
+    value_width = layer.value_dim or width
+    axes = layer.attention_axes or range(1, len(query.shape) - 1)
     attended = [axis % len(query.shape) for axis in ([axes] if isinstance(axes, int) else axes)]
     pairs = _pairs(query, key, attended)
     inner = heads * pairs * (width + value_width)
