@@ -80,7 +80,7 @@ class Adapted:
         if not isinstance(plain, keras.Layer):
             raise TypeError(f"adapters are of a layer, not of a {type(plain).__name__}")
         made = adapted_class(type(plain))
-        layer = super(Adapted, made).from_config(plain.get_config())  # type: ignore[misc] the class is made on demand
+        layer = super(Adapted, made).from_config(internals.live_config(plain))  # type: ignore[misc] the class is made on demand
         return _with_adapters(layer, Adapters(entries), trains_base=trains_base)
 
 

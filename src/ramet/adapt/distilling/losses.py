@@ -63,7 +63,7 @@ class TapLoss(keras.layers.Layer):
 def _written(loss: Any) -> Any:
     if isinstance(loss, str):
         return internals.serialized(keras.losses.get(loss))
-    return loss if isinstance(loss, dict) else keras.saving.serialize_keras_object(loss)
+    return loss if isinstance(loss, dict) else internals.serialized(loss)
 
 
 def distance(loss: Any, teacher: Any, student: Any) -> Any:
