@@ -1,5 +1,6 @@
 """What every test gets: a chosen backend, quiet logs, and the same random seed each time."""
 
+import gc
 import os
 import zlib
 from pathlib import Path
@@ -88,6 +89,18 @@ def _quick_compiler(tmp_path_factory: pytest.TempPathFactory) -> None:
         "jax_persistent_cache_min_entry_size_bytes": -1,
     }.items():
         jax.config.update(name, value)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _small_heap() -> None:
+    """Keeps what the backend made on import out of garbage collections.
+
+    Those that tests ask for, and Keras for each layer that it quantizes, take a second otherwise.
+    """
+    import keras  # noqa: F401 with its backend
+
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

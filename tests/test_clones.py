@@ -125,11 +125,20 @@ def test_what_is_frozen_stays_frozen() -> None:
     model = network()
     gc.collect()
     gc.freeze()
+    ramet.clone(model)
+    ramet.adapt.quantize(model, {"*": "int8"}).build()
+    assert gc.get_freeze_count() > 0
+
+
+def test_what_is_not_frozen_stays_so() -> None:
+    model = network()
+    gc.unfreeze()
     try:
         ramet.clone(model)
-        assert gc.get_freeze_count() > 0
+        ramet.adapt.quantize(model, {"*": "int8"}).build()
+        assert gc.get_freeze_count() == 0
     finally:
-        gc.unfreeze()
+        gc.freeze()
 
 
 def test_a_copier_leaves_no_garbage() -> None:
