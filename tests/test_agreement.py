@@ -20,7 +20,7 @@ START = int(os.environ.get("RAMET_HUNT_SEED", "0"))
 SEEDS = {"jax": range(20, 26), "tensorflow": range(26, 32)}.get(keras.backend.backend(), range(20))
 """The programs that are played: few, on backends that have to compile."""
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.sampled, pytest.mark.filterwarnings("ignore")]
 
 
 def judged(seeds) -> tuple[collections.Counter, list[str]]:

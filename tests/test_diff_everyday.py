@@ -26,7 +26,7 @@ START = int(os.environ.get("RAMET_HUNT_SEED", "0"))
 SMALL = [name for name in EVERYDAY if name not in ("resnet50", "mobilenet")]
 ON_TORCH = keras.backend.backend() == "torch"
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.sampled, pytest.mark.filterwarnings("ignore")]
 
 
 def lines(found: Any) -> list[Line]:

@@ -22,6 +22,8 @@ import zoo
 from ramet.tracing.trace import has_graph
 from zoo import Case, sample_for_backend
 
+pytestmark = pytest.mark.sampled
+
 CASES = sample_for_backend(keras.backend.backend())
 
 REFUSED = {

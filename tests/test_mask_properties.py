@@ -33,7 +33,7 @@ from sequences import (
 EXAMPLES = int(os.environ.get("RAMET_EXAMPLES", "0"))
 """Raises the number of examples, which are then others each time, to hunt for faults."""
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.sampled, pytest.mark.filterwarnings("ignore")]
 
 
 def examples(number: int):

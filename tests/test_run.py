@@ -17,6 +17,8 @@ from exact import (
 from ramet.tracing.trace import has_graph
 from zoo import Case, sample_for_backend
 
+pytestmark = pytest.mark.sampled
+
 BACKEND = keras.backend.backend()
 
 

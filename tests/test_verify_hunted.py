@@ -8,7 +8,7 @@ from keras import layers, ops
 import ramet
 from ramet.comparing import counterparts
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.sampled, pytest.mark.filterwarnings("ignore")]
 
 ONES = np.ones((2, 4), "float32")
 

@@ -8,7 +8,7 @@ from keras import layers, ops
 import ramet
 from verifypairs import check_pair, pairs
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.sampled, pytest.mark.filterwarnings("ignore")]
 
 
 def chain(*parts, name="net") -> keras.Model:

@@ -14,6 +14,8 @@ import pytest
 import ramet
 from wrongcalls import INSIDE, OPTIONS, WRONG, Hands, Right, Target, arguments, targets
 
+pytestmark = pytest.mark.sampled
+
 LONGEST = 1500
 """Characters of a message: it never prints a whole value."""
 

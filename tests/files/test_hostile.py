@@ -25,7 +25,7 @@ HUNTED = int(os.environ.get("RAMET_HUNT_FILES", "0"))
 START = int(os.environ.get("RAMET_HUNT_SEED", "0"))
 """The seed of the first; each file has the next one."""
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.sampled, pytest.mark.filterwarnings("ignore")]
 
 
 @pytest.fixture(scope="module")
