@@ -10,6 +10,7 @@ from keras import layers
 
 import exact
 import ramet
+from ramet import backends
 from ramet.backends import jax as jax_backend
 from ramet.backends import memory
 from ramet.backends.values import ValueCopies, copy_value, same_bits
@@ -160,3 +161,14 @@ def test_a_huge_source_can_be_donated_after_it_was_copied(taken_over):
     assert result.unsafe_buffer_pointer() == place  # Nobody holds on to its memory.
     np.testing.assert_array_equal(new, np.arange(1 << 20, dtype="float32"))
     assert taken_over
+
+
+def test_arrays_of_any_layout_are_assigned():
+    whole = np.arange(24, dtype="float32").reshape(4, 6)
+    odd = np.lib.stride_tricks.as_strided(whole, (1, 6), (999, 4))
+    for array in (whole, whole.T, whole[::-1], whole[:, ::2], whole[:, None][:, 0], odd):
+        variable = keras.Variable(np.zeros(array.shape, "float32"))
+        backends.current().assign(variable, memory.packed(array.copy("K")))
+        np.testing.assert_array_equal(keras.ops.convert_to_numpy(variable), array)
+    assert memory.packed(whole) is whole
+    assert memory.packed(odd).strides == (24, 4)

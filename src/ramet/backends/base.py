@@ -111,7 +111,7 @@ class Backend:
         return self.to_numpy(value)
 
     def assign(self, variable: Any, array: np.ndarray) -> None:
-        """Assign an array to a Keras variable, which takes over its memory if possible."""
+        """Assign a packed array to a Keras variable, which takes over its memory if possible."""
         variable.assign(array)
 
     def stand_in(self, value: Any) -> Any:

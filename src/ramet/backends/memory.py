@@ -7,6 +7,7 @@ of JAX are copied into memory that NumPy allocated.
 
 import ctypes
 import functools
+import math
 import mmap
 import sys
 from collections.abc import Callable
@@ -26,6 +27,16 @@ def aligned_like(array: np.ndarray) -> np.ndarray:
     memory = np.empty(array.nbytes + ALIGNMENT, np.uint8)
     start = -memory.ctypes.data % ALIGNMENT
     return memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+
+
+def packed(array: np.ndarray) -> np.ndarray:
+    """Return an array whose values lie in order and without gaps: the same, or a copy of it.
+
+    NumPy calls an array contiguous whatever the strides of axes of size one; backends do not.
+    """
+    sizes = [max(size, 1) for size in array.shape]
+    strides = [array.itemsize * math.prod(sizes[axis + 1 :]) for axis in range(array.ndim)]
+    return array if array.strides == tuple(strides) else np.array(array, order="C")
 
 
 def ask_for_large_pages(address: int, size: int) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from ramet import backends
 from ramet import keras_internals as internals
+from ramet.backends.memory import packed
 from ramet.backends.values import readable, to_numpy
 from ramet.building.weights.roles import roles_of
 from ramet.building.weights.transfer import Moves, Taken, chained, take_over
@@ -92,7 +93,7 @@ def _assigned(variable: Any, value: Value, role: Role, reader: "_Reader") -> Tak
     if known:
         internals.keep_layout(known[0], variable)
     array = _owned(array, value).astype(_dtype(variable), copy=False)
-    backends.current().assign(variable, array)
+    backends.current().assign(variable, packed(array))
     move = reader.moved(value)
     if move is None:
         return Taken(variable, "computed", known[0] if known else None, more=tuple(known[1:]))
