@@ -203,7 +203,7 @@ def test_convolutions_in_the_form_of_peft(tmp_path):
     again = ramet.adapt.load(model, tmp_path / "a").build()
     assert np.allclose(*(each.predict(data, verbose=0) for each in (adapted, again)), atol=1e-6)
     grouped = ramet.adapt.lora(model, "grouped", rank=1).build()
-    with pytest.raises(GraphError, match="PEFT has no form for the kernel 'grouped/kernel'"):
+    with pytest.raises(GraphError, match="PEFT cannot represent the kernel 'grouped/kernel'"):
         ramet.adapt.save(grouped, tmp_path / "b", format="peft")
 
 
