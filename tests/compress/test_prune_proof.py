@@ -100,7 +100,7 @@ def test_exact_groups_are_proven_without_the_lossy_ones() -> None:
     (edit,) = proof.edits
     assert edit.judgement == "kept"
     assert edit.claim.startswith(
-        "equal to the model before it with 5 channels of 1 group masked; besides, lossy: 'wide'"
+        "equal to the model before it with 5 channels of 1 group masked; lossy and not compared: 'wide'"
     )
     assert edit.relative is not None
     assert edit.relative <= 1e-6
@@ -117,7 +117,7 @@ def test_every_step_is_proven() -> None:
     lossy = prune(scattered(normalizing()), ratio=0.5, steps=2)
     proof = ramet.prove(lossy)
     assert proof.edits[0].judgement == "kept"
-    assert "5 channels masked, in 2 steps; besides, lossy: 'wide'" in proof.edits[0].claim
+    assert "5 channels masked, in 2 steps; lossy and not compared: 'wide'" in proof.edits[0].claim
 
 
 @pytest.mark.sampled

@@ -138,7 +138,7 @@ def _claim(removed: Sequence[Removed], *, exact: bool) -> str:
     reasons = [*dict.fromkeys(reason for step in removed for reason in step.reasons)]
     more = f", and {len(reasons) - 1} more" if len(reasons) > 1 else ""
     if exact:
-        lossy = f"; besides, lossy: {reasons[0]}{more}" if reasons else ""
+        lossy = f"; lossy and not compared: {reasons[0]}{more}" if reasons else ""
         return f"equal to the model before it with {masked}{lossy}"
     return f"not equal to the model before it with {masked}, since lossy: {reasons[0]}{more}"
 
