@@ -232,3 +232,23 @@ def test_a_model_that_never_gives_the_same_is_not_called_different():
     outputs = next(check for check in report.checks if check.name == "outputs")
     assert not outputs.done
     assert "gives different results from call to call" in outputs.scope
+
+
+@pytest.mark.parametrize(("vocabulary", "batch"), [(3, 2), (50, 7), (100_000, 64)])
+def test_every_word_of_a_small_vocabulary_occurs(vocabulary, batch):
+    tokens = keras.Input((None,), dtype="int32", name="t")
+    made = keras.Model(tokens, layers.Embedding(vocabulary, 2)(tokens))
+    (data,) = make_sample([made], [ramet.trace(made)], SIZES[0], 0).args
+    values = ops.convert_to_numpy(data)
+    assert values.shape == (batch, SIZES[0])
+    assert len({*values.ravel().tolist()}) == min(vocabulary, values.size)
+
+
+def test_one_wrong_row_of_an_embedding_is_found():
+    tokens = keras.Input((None,), dtype="int32", name="t")
+    model = keras.Model(tokens, layers.Embedding(50, 2, name="words")(tokens))
+    other = ramet.clone(model)
+    table = ops.convert_to_numpy(other.get_layer("words").embeddings).copy()
+    table[37] += 1.0
+    other.get_layer("words").embeddings.assign(table)
+    assert not ramet.verify(model, other, only="outputs").ok

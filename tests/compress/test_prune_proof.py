@@ -100,7 +100,8 @@ def test_exact_groups_are_proven_without_the_lossy_ones() -> None:
     (edit,) = proof.edits
     assert edit.judgement == "kept"
     assert edit.claim.startswith(
-        "equal to the model before it with 5 channels of 1 group masked; lossy and not compared: 'wide'"
+        "equal to the model before it with 5 channels of 1 group masked; "
+        "lossy and not compared: 'wide'"
     )
     assert edit.relative is not None
     assert edit.relative <= 1e-6

@@ -1,5 +1,6 @@
 """Input data for a model, made from what it says about its inputs."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,6 +15,9 @@ from ramet.graph.tree import map_tree
 
 _BATCH = 2
 """Samples in a batch, where the model leaves it open."""
+
+_MOST_SAMPLES = 64
+"""Samples in a batch of integers at most; it has enough for a whole vocabulary to occur."""
 
 SIZES = (8, 32)
 """What an open dimension is tried with."""
@@ -66,16 +70,29 @@ def _graph_inputs(
     flat = [keras.tree.flatten(graph.inputs) for graph in graphs]
     alike = [refs for refs in flat if len(refs) == len(flat[0])]
 
-    def make(ref: Ref) -> Any:
+    def described(ref: Ref) -> tuple[Spec, _Reached]:
         places = [refs[flat[0].index(ref)] for refs in alike]
         both = [
             *zip((g for g, r in zip(graphs, flat, strict=True) if r in alike), places, strict=True)
         ]
         readers = [layer for graph, place in both for layer in _readers(graph, place)]
         spec = _known_shape([_spec(graph, place) for graph, place in both])
-        return _array(spec, _Reached([*readers, *extra]), size, rng)
+        return spec, _Reached([*readers, *extra])
 
-    return map_tree(make, graphs[0].inputs)
+    inputs = {ref: described(ref) for ref in flat[0]}
+    batch = _batch_of([*inputs.values()], size)
+    return map_tree(lambda ref: _array(*inputs[ref], size, rng, batch), graphs[0].inputs)
+
+
+def _batch_of(inputs: "list[tuple[Spec, _Reached]]", size: int) -> int:
+    """Return how many samples there are in a batch: enough for whole vocabularies to occur."""
+    batches = [_BATCH]
+    for spec, reached in inputs:
+        if np.dtype(_numpy_dtype(spec)).kind not in "iu" or not spec.shape or spec.shape[0]:
+            return _BATCH
+        tokens = math.prod(known or size for known in spec.shape[1:])
+        batches.append(-(-min(reached.vocabulary_sizes(), default=0) // max(tokens, 1)))
+    return min(max(batches), _MOST_SAMPLES)
 
 
 def _known_shape(specs: list[Spec]) -> Spec:
@@ -166,8 +183,10 @@ def _numpy_dtype(spec: Spec) -> str:
     return "float32" if "float" in spec.dtype else spec.dtype
 
 
-def _array(spec: Spec, reached: _Reached, size: int, rng: np.random.Generator) -> Any:
-    values = _values(spec, reached, size, rng)
+def _array(
+    spec: Spec, reached: _Reached, size: int, rng: np.random.Generator, batch: int = _BATCH
+) -> Any:
+    values = _values(spec, reached, size, rng, batch)
     if values.dtype.kind == "U" and not backends.current().has_strings:
         return values
     if spec.sparse:
@@ -175,9 +194,11 @@ def _array(spec: Spec, reached: _Reached, size: int, rng: np.random.Generator) -
     return keras.ops.convert_to_tensor(values, spec.dtype)
 
 
-def _values(spec: Spec, reached: _Reached, size: int, rng: np.random.Generator) -> np.ndarray:
+def _values(
+    spec: Spec, reached: _Reached, size: int, rng: np.random.Generator, batch: int
+) -> np.ndarray:
     scale = _IMAGE_SCALE if len(spec.shape) >= _IMAGE_RANK else 1
-    sizes = [size * scale if at else _BATCH for at in range(len(spec.shape))]
+    sizes = [size * scale if at else batch for at in range(len(spec.shape))]
     shape = [known or guess for known, guess in zip(spec.shape, sizes, strict=True)]
     kind = np.dtype(_numpy_dtype(spec)).kind
     if kind == "U":
@@ -189,5 +210,12 @@ def _values(spec: Spec, reached: _Reached, size: int, rng: np.random.Generator) 
         known = reached.vocabulary("i")
         if known is not None:
             return rng.choice(known, shape).astype(spec.dtype)
-        return rng.integers(0, min(reached.vocabulary_sizes(), default=2), shape).astype(spec.dtype)
+        return _tokens(min(reached.vocabulary_sizes(), default=2), shape, rng).astype(spec.dtype)
     return rng.standard_normal(shape).astype("float32")
+
+
+def _tokens(vocabulary: int, shape: list[int], rng: np.random.Generator) -> np.ndarray:
+    """Return integers below a limit: all of them, before one occurs again."""
+    rounds = -(-math.prod(shape) // vocabulary) if vocabulary else 0
+    drawn = [rng.permutation(vocabulary) for _ in range(rounds)]
+    return np.concatenate([*drawn, np.zeros(0, int)])[: math.prod(shape)].reshape(shape)
