@@ -162,7 +162,7 @@ class Matcher:
             return
         reason = self._layer_differs(asked.layer, call.layer, bindings)
         if reason is not None:
-            depth = len(bindings.calls) + (not reason.startswith("is a "))
+            depth = len(bindings.calls) + (not reason.startswith(("is a ", "is an ")))
             self._reasons.append((depth, f"'{name}' {reason}"))
             return
         extended = bindings.copy()
