@@ -10,7 +10,7 @@ import ramet
 from verifyperturbations import PERTURBATIONS, everyday
 from zoo import Case, sample_for_backend
 
-pytestmark = [pytest.mark.sampled, pytest.mark.filterwarnings("ignore")]
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 @functools.cache  # each test changes a clone
