@@ -5,10 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
 import pytest
 from keras import layers
 from typer.testing import CliRunner
 
+import ramet
 from ramet.cli import app
 
 pytestmark = pytest.mark.one_backend
@@ -42,6 +44,34 @@ def test_quantize(file: Path, tmp_path: Path) -> None:
     assert run("quantize", file, "--at", "*=int8").exit_code == 2
     assert run("quantize", file, tmp_path / "no.keras", "--at", "no=int8").exit_code == 2
     assert not (tmp_path / "no.keras").exists()
+
+
+def test_quantize_calibrates_on_a_file(file: Path, tmp_path: Path) -> None:
+    batch = np.random.default_rng(0).standard_normal((16, 6)).astype("float32")
+    np.save(tmp_path / "batch.npy", batch)
+    np.savez(tmp_path / "batch.npz", x=batch)
+    model = keras.models.load_model(file)
+    expected = ramet.adapt.quantize(model, {"ffn": "gptq"}, data=batch).build()(batch)
+    for name in ("batch.npy", "batch.npz"):
+        new = tmp_path / f"{name}.keras"
+        done = run("quantize", file, new, "--at", "ffn=gptq", "--data", tmp_path / name)
+        assert done.exit_code == 0, done.output
+        np.testing.assert_array_equal(
+            keras.ops.convert_to_numpy(keras.models.load_model(new)(batch)),
+            keras.ops.convert_to_numpy(expected),
+        )
+    target = tmp_path / "no.keras"
+    (tmp_path / "text.npy").write_text("no array")
+    for options, message in (
+        ((), "pass a batch with --data"),
+        (("--data", tmp_path / "none.npy"), "there is no such file; write it with numpy.save"),
+        (("--data", tmp_path / "text.npy"), "cannot be read as arrays"),
+        (("--data", file), "it holds something else; write it with numpy.save"),
+    ):
+        done = run("quantize", file, target, "--at", "ffn=gptq", *options)
+        assert done.exit_code == 2
+        assert message in " ".join(done.output.split()), done.output
+        assert not target.exists()
 
 
 def test_cast(file: Path, tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """`ramet quantize` and `ramet cast`: the layers that you name in fewer bits."""
 
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
+from zipfile import BadZipFile
 
 import typer
 
@@ -19,12 +21,17 @@ def quantize(  # noqa: PLR0913 each is an option
     at: Annotated[
         list[str],
         typer.Option(
-            metavar="PATTERN=MODE", help="Layers, and int8, int4 or float8. The first match counts."
+            metavar="PATTERN=MODE",
+            help="Layers, and int8, int4, gptq or float8. The first match counts.",
         ),
     ],
     skip: Annotated[
         list[str] | None,
         typer.Option(metavar="PATTERN", help="Layers to leave as they are, or head. Repeatable."),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="For gptq, a batch to calibrate on: .npy, or .npz by names of inputs."),
     ] = None,
     dry_run: DryRun = False,
     force: Force = False,
@@ -37,14 +44,17 @@ def quantize(  # noqa: PLR0913 each is an option
     Examples:
       ramet quantize model.keras small.keras --at '*=int8' --skip head
       ramet quantize model.keras small.keras --at '**/ffn*=int4' --at '*=int8'
+      ramet quantize model.keras small.keras --at '*=gptq' --data batch.npy
       ramet quantize model.keras --at '*=int4' --dry-run
     """
     patterns = dict(map(_pattern, at))
     check_target(source, target, dry_run=dry_run, force=force)
+    batch = None if data is None else _batch(data)
     model = common.load(source)
+    options: dict[str, Any] = {"skip": skip or None, "data": batch}
     with working("quantizing"):
-        listing = verbs.adapt.quantize(model, patterns, skip=skip or None, explain=True)
-        graph = verbs.adapt.quantize(model, patterns, skip=skip or None)
+        listing = verbs.adapt.quantize(model, patterns, **options, explain=True)
+        graph = verbs.adapt.quantize(model, patterns, **options)
     return written(
         graph, str(listing), listing.to_dict(), source, target, dry_run=dry_run, force=force
     )
@@ -84,6 +94,31 @@ def cast(  # noqa: PLR0913 each is an option
     return written(
         graph, str(listing), listing.to_dict(), source, target, dry_run=dry_run, force=force
     )
+
+
+def _batch(path: Path) -> Any:
+    """Return the array of a .npy file, or those of an .npz file by name.
+
+    Raises:
+        FileError: If it is neither.
+    """
+    import numpy as np
+
+    from ramet.errors import FileError
+
+    arrays: dict[str, Any] = {}
+    reason = "it holds something else"
+    try:
+        loaded: Any = np.load(path, allow_pickle=False)
+        arrays = dict(loaded) if hasattr(loaded, "files") else {"": loaded}
+    except FileNotFoundError:
+        reason = "there is no such file"
+    except (OSError, ValueError, EOFError, BadZipFile) as error:
+        reason = str(error)
+    if not arrays or not all(isinstance(array, np.ndarray) for array in arrays.values()):
+        message = f"'{path}' cannot be read as arrays: {reason}"
+        raise FileError(f"{message}; write it with numpy.save or numpy.savez")
+    return next(iter(arrays.values())) if len(arrays) == 1 else arrays
 
 
 def _pattern(text: str) -> tuple[str, str]:

@@ -12,6 +12,7 @@ _OPTIONS = (
     (r"or use Profile\.against", r"or use ramet profile with two files"),
     (r"pass it in custom_objects", r"use --trust --import"),
     (r"pass method='(\w+)'", r"use --method \1"),
+    (r"pass data, a batch that the model can be called on", r"pass a batch with --data"),
     (r"pass the layers to (?:be added|add), such as new=\[.*\]", r"use --by 'layers.Dense(8)'"),
     (r"ramet\.compress\.groups lists", r"a --dry-run lists"),
     (r"choose other layers with at=", r"choose other layers with --at"),
