@@ -82,3 +82,19 @@ def test_cast(file: Path, tmp_path: Path) -> None:
     kinds = {layer.name: layer.dtype_policy.name for layer in keras.models.load_model(new).layers}
     assert (kinds["ffn"], kinds["head"]) == ("bfloat16", "float32")
     assert run("cast", file, new, "--at", "*", "--dtype", "half", "--force").exit_code == 2
+
+
+def test_batches_that_are_none_are_refused(file: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "objects.npy", np.array([object()], dtype=object), allow_pickle=True)
+    np.save(tmp_path / "narrow.npy", np.zeros((3, 5), "float32"))
+    np.savez(tmp_path / "empty.npz")
+    (tmp_path / "empty.npy").touch()
+    for name, message in {
+        "objects.npy": "Object arrays cannot be loaded",
+        "narrow.npy": "cannot be called on data of shape (3, 5)",
+        "empty.npz": "it holds something else",
+        "empty.npy": "No data left in file",
+    }.items():
+        done = run("quantize", file, "--dry-run", "--at", "ffn=gptq", "--data", tmp_path / name)
+        assert done.exit_code == 2
+        assert message in " ".join(done.output.split()), done.output
