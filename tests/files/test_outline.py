@@ -360,3 +360,16 @@ def test_the_rest_of_the_file_is_checked_as_always(tmp_path):
                 archive.writestr(name, data)
         with pytest.raises(FileError):
             look(tmp_path / "bad.keras")
+
+
+def test_a_file_that_was_loaded_and_saved_again_is_no_other(tmp_path):
+    x = keras.Input((6,), name="x")
+    inner = keras.Sequential([keras.Input((6,)), Double(name="second")], name="inner")
+    model = keras.Model(x, inner(Double(name="first")(x)), name="net")
+    files = tmp_path / "first.keras", tmp_path / "again.keras"
+    model.save(files[0])
+    keras.models.load_model(files[0]).save(files[1])
+    texts = [zipfile.ZipFile(file).read("config.json") for file in files]
+    assert b"shared_object_id" in texts[0]
+    assert b"shared_object_id" not in texts[1]
+    assert not ramet.diff(*files)

@@ -79,6 +79,8 @@ def _without_counters(value: Any) -> Any:
         return value
     plain = {key: _without_counters(item) for key, item in cast("dict[str, Any]", value).items()}
     config, kind = plain.get("config"), plain.get("class_name")
+    if isinstance(kind, str):  # an address in the process that saved it
+        plain.pop("shared_object_id", None)
     if kind == "__lambda__" and isinstance(config, dict) and isinstance(config.get("code"), str):
         config["code"] = _code_digest(config["code"])
     if isinstance(config, dict) and isinstance(kind, str):
